@@ -1,0 +1,162 @@
+// The key store: brings commands, the pure step and an engine together.
+//
+// Every operation key belongs to one lane. Whoever submits to an idle lane runs it
+// (combining): it drains the queue, reads all keys at once, steps the commands in order with
+// an overlay for repeats of a key, commits one batch, and then answers, until the queue is
+// empty. There is no thread per request and no lock across I/O. With an engine that completes
+// on another thread, the lane goes on there.
+//
+//   KeyStore store(engine, clock, options);
+//   CancelHandle handle = store.Submit({key, command, policy}, [](Reply reply) { ... });
+//   ...
+//   store.Cancel(handle);        // the caller is gone
+//   store.Drain();               // at shutdown: waiters answered, accepted commands finished
+//
+// What is answered is durable, and nothing that is not durable is shown. A waiting command
+// holds no thread; `RunTimers` ends waits and finds lapses (a Ticker calls it when due).
+//
+// Thread safety: all methods may be called from any thread. Callbacks run on a lane's current
+// thread, may submit again, and must not block.
+#ifndef IDEMPOTENCY_KEYSTORE_KEY_STORE_H_
+#define IDEMPOTENCY_KEYSTORE_KEY_STORE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "keystore/clock.h"
+#include "keystore/core/command.h"
+#include "keystore/core/limits.h"
+#include "keystore/core/outcome.h"
+#include "keystore/core/policy.h"
+#include "keystore/core/record.h"
+#include "keystore/core/transition.h"
+#include "keystore/engine/engine.h"
+
+namespace idempotency::keystore {
+
+struct Request {
+  core::Key key;
+  core::Command command;
+  std::shared_ptr<const core::Policy> policy;
+  // ReserveCommand and GetCommand: how long to wait while another attempt holds the lease,
+  // already cut to the policy's maximum and the caller's deadline. Zero: not at all.
+  core::Duration wait{0};
+};
+
+struct Reply {
+  core::Answer answer;
+  // Read after the commit.
+  core::Time server_time;
+  // The command was cancelled before it had any effect; `answer` means nothing.
+  bool cancelled = false;
+};
+
+using ReplyCallback = absl::AnyInvocable<void(Reply) &&>;
+
+// What happened, for logs and metrics. Called on a lane's current thread; must not block.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  // A command was answered. `before` is what was observed when it was stepped (null: absent).
+  virtual void OnAnswer(const Request&, const core::Answer&) {}
+  // The sweeper saw a lease end before its owner reported; `record` is what it is now.
+  virtual void OnLapse(const core::Key&, const core::Record&) {}
+  virtual void OnUnreadable(const core::Key&) {}
+  virtual void OnCommit(size_t /*commands*/, size_t /*writes*/) {}
+  // The engine has died; the process should exit and open the store again.
+  virtual void OnEngineDead() {}
+};
+
+struct KeyStoreOptions {
+  size_t lanes = 1;
+  size_t max_batch_commands = core::kMaxBatchCommands;
+  size_t max_queued_commands = core::kMaxQueuedCommands;  // of all lanes together
+  size_t max_waiters_per_key = core::kMaxWaitersPerKey;
+  size_t max_waiters = core::kMaxWaiters;
+  core::StepFunction step = &core::Step;  // tests plant wrong ones
+};
+
+// Which records List returns; states are as observed now.
+struct ListFilter {
+  ScanFilter scan;
+  std::string operation_ref;           // empty: any
+  std::vector<core::State> states;     // empty: all but FREED
+  core::Duration min_age{0};           // since the last update
+};
+
+struct ListEntry {
+  core::Key key;
+  core::RecordPtr record;  // as observed; null: stored bytes that cannot be read
+};
+
+struct ListPage {
+  std::vector<ListEntry> entries;
+  std::string next_page_token;  // opaque; empty: that was all
+};
+
+struct CancelHandle {
+  size_t lane = 0;
+  uint64_t id = 0;
+};
+
+class KeyStore {
+ public:
+  // All must outlive the key store; observer may be null.
+  KeyStore(Engine* engine, Clock* clock, Observer* observer, KeyStoreOptions options = {});
+  ~KeyStore();
+  KeyStore(const KeyStore&) = delete;
+  KeyStore& operator=(const KeyStore&) = delete;
+
+  // `done` is called exactly once, perhaps before Submit returns. Commands on one key are
+  // applied in the order submitted. Refuses with kOverloaded where the queue is full (a
+  // finishing verb is never refused for that) and kStoreUnavailable once the engine is dead.
+  CancelHandle Submit(Request request, ReplyCallback done);
+
+  // Submits all in order, entering each lane once, so that they share batches.
+  std::vector<CancelHandle> SubmitAll(std::vector<std::pair<Request, ReplyCallback>> requests);
+
+  // The caller is gone: a waiter is answered `cancelled` at once; a Reserve or Get that has
+  // not entered a batch is dropped; anything else goes on.
+  void Cancel(CancelHandle handle);
+
+  // One page. `page_token` empty: the first. INVALID_ARGUMENT for a token that is not of this
+  // filter; UNAVAILABLE where the engine cannot answer. May run for a while: not on a lane.
+  void List(ListFilter filter, size_t page_size, std::string page_token,
+            absl::AnyInvocable<void(absl::StatusOr<ListPage>) &&> done);
+
+  // Ends waits whose time has come, wakes waiters of lapsed leases, reports lapses.
+  void RunTimers();
+  // When RunTimers should be called next; nullopt: nothing is due. `on_earlier` (set once,
+  // before the first Submit) is called when an earlier time comes up.
+  std::optional<core::Time> NextTimer() const;
+  void OnEarlierTimer(std::function<void()> on_earlier);
+
+  // Loads what is open from the engine, so that lapses are reported after a restart, too.
+  // Pages through the open records; call once, before serving.
+  absl::Status LoadOpen();
+
+  // Gives back the space of open records that time has made absent. Cheap where there are none.
+  void Sweep();
+
+  // Answers every waiter with what holds now, lets accepted commands finish and refuses new
+  // ones with kStoreUnavailable. Returns when all are answered.
+  void Drain();
+
+  size_t waiters() const;
+  size_t queued() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace idempotency::keystore
+
+#endif  // IDEMPOTENCY_KEYSTORE_KEY_STORE_H_
