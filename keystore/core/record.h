@@ -164,7 +164,7 @@ struct Event {
   friend bool operator==(const Event&, const Event&) = default;
 };
 
-// The unknown outcome that a retried attempt has to come back to if it did nothing.
+// What is not known, and what counts from when.
 struct Unknown {
   UnresolvedCause cause = UnresolvedCause::kNone;
   uint32_t attempt = 0;
@@ -213,8 +213,11 @@ struct Record {
 
   // PENDING, UNRESOLVED, FREED by a lapse --------------------------------------------------
   Terms terms;
-  // UNRESOLVED: this is it. PENDING: what an earlier attempt left, if any.
+  // UNRESOLVED, and only then: what is not known.
   std::optional<Unknown> unknown;
+  // What an earlier attempt had left unknown when the newest one was granted: the operation
+  // comes back to it if the newest did nothing. PENDING and UNRESOLVED only.
+  std::optional<Unknown> earlier;
 
   // COMPLETE, EXPIRED ------------------------------------------------------------------------
   Verdict verdict = Verdict::kNone;
