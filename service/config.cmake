@@ -1,0 +1,1 @@
+# The configuration: its schema, its reader and its rules. Included from CMakeLists.txt here.
