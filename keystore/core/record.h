@@ -60,7 +60,8 @@ struct Owner {
 class Blob {
  public:
   Blob() = default;
-  explicit Blob(std::string bytes) : bytes_(std::make_shared<const std::string>(std::move(bytes))) {}
+  explicit Blob(std::string bytes)
+      : bytes_(std::make_shared<const std::string>(std::move(bytes))) {}
 
   // False where nothing is stored, which is not the same as storing no bytes.
   bool present() const { return bytes_ != nullptr; }
