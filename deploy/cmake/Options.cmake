@@ -1,10 +1,21 @@
 # What can be chosen, and what every target of ours is compiled with.
+option(BUILD_TESTING "Build the tests" ON)
 option(IDEMPOTENCY_BUILD_SERVICE "Build key store and service (needs RocksDB)" ON)
-set(IDEMPOTENCY_SANITIZE "" CACHE STRING "Sanitizers for our own targets, as in -fsanitize= (empty: none)")
+option(IDEMPOTENCY_BUILD_GRPC "Build what speaks gRPC: protos, service and client" ON)
+set(IDEMPOTENCY_SANITIZE "" CACHE STRING
+  "Sanitizers for our own targets, as in -fsanitize= (empty: none)")
+set(IDEMPOTENCY_BIN_DIR ${CMAKE_RUNTIME_OUTPUT_DIRECTORY} CACHE PATH
+  "Where the end-to-end tests find idempotencyd and idempotencyctl")
 
+# Headers of targets with a header file set (core, client) must compile alone.
+set(CMAKE_VERIFY_INTERFACE_HEADER_SETS ${BUILD_TESTING})
+
+# pch_defines, time_macros: without them ccache passes over whatever uses a precompiled header.
 find_program(CCACHE ccache)
+mark_as_advanced(CCACHE)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+    ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 endif()
 
 # Warnings, the include root and sanitizers, from one place. Generated code does not use it.
@@ -13,7 +24,13 @@ target_include_directories(idempotency_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(idempotency_options INTERFACE
   -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wno-unused-parameter)
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-  target_compile_options(idempotency_options INTERFACE -Wthread-safety)
+  # Without the time stamp a precompiled header is the same bytes each time, as ccache needs.
+  target_compile_options(idempotency_options INTERFACE -Wthread-safety "SHELL:-Xclang -fno-pch-timestamp")
+  include(CheckLinkerFlag)
+  check_linker_flag(CXX -fuse-ld=lld IDEMPOTENCY_HAVE_LLD)
+  if(IDEMPOTENCY_HAVE_LLD)
+    target_link_options(idempotency_options INTERFACE -fuse-ld=lld)
+  endif()
 endif()
 if(IDEMPOTENCY_SANITIZE)
   target_compile_options(idempotency_options INTERFACE

@@ -176,7 +176,6 @@ struct Unknown {
   Time next_attempt_time;
   // No further attempt under RETRY_SAME_KEY.
   bool reconcile_first = false;
-  std::string provider_request_id;
 
   friend bool operator==(const Unknown&, const Unknown&) = default;
 };
@@ -220,9 +219,11 @@ struct Record {
   // comes back to it if the newest did nothing. PENDING and UNRESOLVED only.
   std::optional<Unknown> earlier;
 
+  // The provider's own id of what it did, as reported last, in any state.
+  std::string provider_request_id;
+
   // COMPLETE, EXPIRED ------------------------------------------------------------------------
   Verdict verdict = Verdict::kNone;
-  std::string provider_request_id;
   Response response;
   Time complete_time;
   Time response_expire_time;

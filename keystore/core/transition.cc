@@ -583,8 +583,7 @@ Decision AcceptMark(Record record, const MarkUnresolvedCommand& command, const P
   Unknown unknown{.cause = command.cause,
                   .attempt = attempt,
                   .since = since,
-                  .reconcile_first = command.reconcile_first,
-                  .provider_request_id = command.provider_request_id};
+                  .reconcile_first = command.reconcile_first};
   unknown.next_attempt_time =
       std::max(Add(since, Backoff(record.terms, attempt)), Add(at, command.retry_after));
   EndAttempt(record, EndVerb::kMarkedUnresolved, command.content);
