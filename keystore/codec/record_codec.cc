@@ -4,8 +4,8 @@
 //   stored     := format payload fixed32(crc32 of format and payload, as zlib computes it)
 //   format     := 0x01; the low four bits are the version of the layout, the high four how the
 //                 payload is wrapped: 0 plain, the others are kept for encryption
-//   payload    := heads identity times [terms] [unknown] [earlier] [labels] [progress: bytes]
-//                 [provider_request_id: bytes] [response: bytes] [resolution_content: digest]
+//   payload    := heads identity times [provider_request_id: bytes] [terms] [unknown] [earlier]
+//                 [labels] [progress: bytes] [response: bytes] [resolution_content: digest]
 //                 ended history
 //   heads      := byte(state | verdict << 3 | resolution << 5) flags: varint
 //   identity   := varint(token) varint(changes) [varint(attempt)] [attempt_id: digest]
@@ -18,7 +18,7 @@
 //                 [signed(settle)] [signed(retention)]
 //   unknown, earlier
 //              := head: varint [signed(attempt - the record's)] [since: time]
-//                 [next_attempt: time] [provider_request_id: bytes]
+//                 [next_attempt: time]
 //   labels     := varint(count) (bytes(name) bytes(value)) * count
 //   ended      := varint(count) (head: varint varint(the record's token - token)
 //                 [signed(attempt - the record's)] [attempt_id: digest] [content: digest]) * count
@@ -123,7 +123,7 @@ Time ExpectedUpdate(const Record& record) {
       return record.complete_time;
     case State::kUnresolved:
     case State::kFreed:
-      return record.lease_expire_time;
+      return IsSet(record.lease_expire_time) ? record.lease_expire_time : record.create_time;
     case State::kExpired:
       return ExpectedResponseExpire(record);
   }
@@ -306,7 +306,6 @@ constexpr int kSinceAt = 3;
 constexpr int kNextAttemptTimeAt = 5;
 constexpr uint64_t kUnknownReconcileFirst = 1 << 7;
 constexpr uint64_t kUnknownAttempt = 1 << 8;
-constexpr int kUnknownProviderRequestIdAt = 9;
 
 // `record` is what the unknown belongs to; everything before `unknown` in it must be set.
 uint64_t HeadOf(const Unknown& u, const Record& record) {
@@ -315,8 +314,7 @@ uint64_t HeadOf(const Unknown& u, const Record& record) {
          CodeOf(u.since, record.lease_expire_time) << kSinceAt |
          CodeOf(u.next_attempt_time, next) << kNextAttemptTimeAt |
          If(u.reconcile_first, kUnknownReconcileFirst) |
-         If(u.attempt != record.attempt, kUnknownAttempt) |
-         CodeOf(u.provider_request_id, record.provider_request_id) << kUnknownProviderRequestIdAt;
+         If(u.attempt != record.attempt, kUnknownAttempt);
 }
 
 void PutUnknown(const Unknown& unknown, const Record& record, ByteWriter& out) {
@@ -325,7 +323,6 @@ void PutUnknown(const Unknown& unknown, const Record& record, ByteWriter& out) {
   if (head & kUnknownAttempt) PutAttempt(unknown.attempt, record.attempt, out);
   PutTime(unknown.since, record.lease_expire_time, out);
   PutTime(unknown.next_attempt_time, Plus(unknown.since, kUsualTerms.initial_backoff), out);
-  PutText(unknown.provider_request_id, record.provider_request_id, out);
 }
 
 Unknown ReadUnknown(const Record& record, ByteReader& in) {
@@ -339,8 +336,6 @@ Unknown ReadUnknown(const Record& record, ByteReader& in) {
   unknown.since = ReadTime(TimeCodeAt(head, kSinceAt), record.lease_expire_time, in);
   unknown.next_attempt_time = ReadTime(TimeCodeAt(head, kNextAttemptTimeAt),
                                        Plus(unknown.since, kUsualTerms.initial_backoff), in);
-  unknown.provider_request_id =
-      ReadText((head >> kUnknownProviderRequestIdAt) & 3, record.provider_request_id, in);
   if (HeadOf(unknown, record) != head) in.Fail();
   return unknown;
 }
@@ -548,7 +543,6 @@ core::Labels ReadLabels(ByteReader& in) {
   return labels;
 }
 
-// unknown and earlier lean on provider_request_id, which therefore comes first.
 void PutContent(const Record& record, uint64_t flags, ByteWriter& out) {
   if (flags & kProviderRequestId) out.Bytes(record.provider_request_id);
   if (flags & kTerms) PutTerms(record.terms, out);
