@@ -1,0 +1,53 @@
+#include "service/text.h"
+
+namespace idempotency::service {
+namespace {
+
+bool IsContinuation(char byte) { return (static_cast<uint8_t>(byte) & 0xC0) == 0x80; }
+
+// Bytes of the character that starts with `lead`; 0 where none does.
+size_t CharacterBytes(uint8_t lead) {
+  if (lead < 0x80) return 1;
+  if (lead < 0xC2) return 0;  // a continuation, or an overlong form of ASCII
+  if (lead < 0xE0) return 2;
+  if (lead < 0xF0) return 3;
+  return lead < 0xF5 ? 4 : 0;
+}
+
+// The smallest code point that needs so many bytes.
+constexpr uint32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
+
+bool IsCharacter(uint32_t code, size_t bytes) {
+  const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
+  return code >= kSmallest[bytes] && code <= 0x10FFFF && !surrogate;
+}
+
+bool IsControl(uint32_t code) { return code < 0x20 || (code >= 0x7F && code < 0xA0); }
+
+}  // namespace
+
+TextFault FindTextFault(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const auto lead = static_cast<uint8_t>(text[at]);
+    const size_t bytes = CharacterBytes(lead);
+    if (bytes == 0 || bytes > text.size() - at) return TextFault::kNotUtf8;
+    uint32_t code = bytes == 1 ? lead : lead & (0x7Fu >> bytes);
+    for (size_t i = 1; i < bytes; ++i) {
+      if (!IsContinuation(text[at + i])) return TextFault::kNotUtf8;
+      code = code << 6 | (static_cast<uint8_t>(text[at + i]) & 0x3F);
+    }
+    if (!IsCharacter(code, bytes)) return TextFault::kNotUtf8;
+    if (IsControl(code)) return TextFault::kControlCharacter;
+    at += bytes;
+  }
+  return TextFault::kNone;
+}
+
+std::string_view CutText(std::string_view text, size_t max_bytes) {
+  if (text.size() <= max_bytes) return text;
+  size_t end = max_bytes;
+  while (end > 0 && IsContinuation(text[end])) --end;
+  return text.substr(0, end);
+}
+
+}  // namespace idempotency::service
