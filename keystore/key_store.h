@@ -26,6 +26,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -64,7 +66,7 @@ using ReplyCallback = absl::AnyInvocable<void(Reply) &&>;
 class Observer {
  public:
   virtual ~Observer() = default;
-  // A command was answered. `before` is what was observed when it was stepped (null: absent).
+  // A command was answered; the request is as it was submitted.
   virtual void OnAnswer(const Request&, const core::Answer&) {}
   // The sweeper saw a lease end before its owner reported; `record` is what it is now.
   virtual void OnLapse(const core::Key&, const core::Record&) {}
@@ -81,14 +83,16 @@ struct KeyStoreOptions {
   size_t max_waiters_per_key = core::kMaxWaitersPerKey;
   size_t max_waiters = core::kMaxWaiters;
   core::StepFunction step = &core::Step;  // tests plant wrong ones
+  // Whether open records of a namespace that time has made absent may be given up. Unset: all.
+  std::function<bool(std::string_view name_space)> may_reclaim;
 };
 
 // Which records List returns; states are as observed now.
 struct ListFilter {
   ScanFilter scan;
-  std::string operation_ref;           // empty: any
-  std::vector<core::State> states;     // empty: all but FREED
-  core::Duration min_age{0};           // since the last update
+  std::string operation_ref;        // empty: any
+  std::vector<core::State> states;  // empty: all but FREED
+  core::Duration min_age{0};        // since the last update
 };
 
 struct ListEntry {
@@ -131,7 +135,8 @@ class KeyStore {
   void List(ListFilter filter, size_t page_size, std::string page_token,
             absl::AnyInvocable<void(absl::StatusOr<ListPage>) &&> done);
 
-  // Ends waits whose time has come, wakes waiters of lapsed leases, reports lapses.
+  // Ends waits whose time has come, wakes waiters of lapsed leases, reports lapses. May run
+  // commands of others, as Submit does.
   void RunTimers();
   // When RunTimers should be called next; nullopt: nothing is due. `on_earlier` (set once,
   // before the first Submit) is called when an earlier time comes up.
@@ -142,7 +147,8 @@ class KeyStore {
   // Pages through the open records; call once, before serving.
   absl::Status LoadOpen();
 
-  // Gives back the space of open records that time has made absent. Cheap where there are none.
+  // Gives back the space of open records that time has made absent (freed by a lapse, or
+  // unresolved under RERUN). Cheap where there are none.
   void Sweep();
 
   // Answers every waiter with what holds now, lets accepted commands finish and refuses new

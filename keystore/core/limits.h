@@ -50,6 +50,9 @@ inline constexpr size_t kMaxQueuedCommands = 16'384;
 // Tokens stay exact in languages whose numbers are doubles.
 inline constexpr uint64_t kMaxFencingToken = (uint64_t{1} << 53) - 1;
 
+// Responses carried into one commit; a batch is closed when it has more.
+inline constexpr size_t kMaxBatchResponseBytes = 8 * 1024 * 1024;
+
 // --- Times ---------------------------------------------------------------------------------
 inline constexpr Duration kDay = std::chrono::hours(24);
 // Nobody is told to come back later than this while somebody holds the lease.
@@ -60,6 +63,8 @@ inline constexpr Duration kFreedMemory = std::chrono::minutes(10);
 inline constexpr Duration kMinProtectedLease = std::chrono::seconds(1);
 // When to ask again while the clock is in doubt.
 inline constexpr Duration kClockDoubtRetryAfter = std::chrono::seconds(10);
+// When to ask again after a refusal for load, stall or space.
+inline constexpr Duration kOverloadRetryAfter = std::chrono::seconds(1);
 // A wait ends this long before the caller's own deadline, so that the answer still arrives.
 inline constexpr Duration kWaitDeadlineMargin = std::chrono::milliseconds(100);
 // Wall time this far ahead of elapsed time is a jump that somebody has to confirm.

@@ -201,7 +201,7 @@ Decision ReserveAbsent(const ReserveCommand& command, const Policy& policy, cons
   }
   // Row 14.
   if (command.refuse_new != Reason::kNone) {
-    return Refuse(command.refuse_new, {}, kMaxInProgressRetryAfter);
+    return Refuse(command.refuse_new, {}, kOverloadRetryAfter);
   }
   return Acquire(BeginAgain(Record{}, command, policy, now), command, policy, now, Time{},
                  token_floor);

@@ -1,0 +1,54 @@
+// A command on its way through a lane, from Submit to its reply.
+#ifndef IDEMPOTENCY_KEYSTORE_PENDING_COMMAND_H_
+#define IDEMPOTENCY_KEYSTORE_PENDING_COMMAND_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "keystore/core/time.h"
+#include "keystore/key_store.h"
+
+namespace idempotency::keystore {
+
+struct PendingCommand {
+  uint64_t id = 0;
+  Request request;
+  ReplyCallback done;
+  // Until when it may wait for a lease to end; unset: it does not wait (any more).
+  core::Time wait_until;
+  // Made by the key store itself: not counted, not observed.
+  bool internal = false;
+};
+
+using PendingCommandPtr = std::unique_ptr<PendingCommand>;
+
+// Reads and reservations: dropped without harm when their caller is gone.
+inline bool MayBeDropped(const core::Command& command) {
+  return std::holds_alternative<core::ReserveCommand>(command) ||
+         std::holds_alternative<core::GetCommand>(command) ||
+         std::holds_alternative<core::InspectCommand>(command);
+}
+
+// The effect has happened, or may have: its report is never refused for load or space.
+inline bool IsFinishing(const core::Command& command) {
+  return std::holds_alternative<core::CompleteCommand>(command) ||
+         std::holds_alternative<core::MarkUnresolvedCommand>(command) ||
+         std::holds_alternative<core::ResolveCommand>(command);
+}
+
+// What a command keeps in memory beside its fixed size.
+inline size_t ResponseBytes(const core::Command& command) {
+  if (const auto* complete = std::get_if<core::CompleteCommand>(&command)) {
+    return complete->response.bytes.view().size();
+  }
+  if (const auto* resolve = std::get_if<core::ResolveCommand>(&command)) {
+    return resolve->response.bytes.view().size();
+  }
+  return 0;
+}
+
+}  // namespace idempotency::keystore
+
+#endif  // IDEMPOTENCY_KEYSTORE_PENDING_COMMAND_H_

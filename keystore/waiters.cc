@@ -1,0 +1,69 @@
+#include "keystore/waiters.h"
+
+#include <algorithm>
+
+namespace idempotency::keystore {
+
+void Waiters::Add(PendingCommandPtr command) {
+  by_end_.emplace(command->wait_until, command->id);
+  by_id_.emplace(command->id, command->request.key);
+  Line& line = lines_[command->request.key];
+  line.commands.push_back(std::move(command));
+  ++line.waiting;
+}
+
+std::vector<PendingCommandPtr> Waiters::TakeKey(const core::Key& key) {
+  std::vector<PendingCommandPtr> taken;
+  const auto line = lines_.find(key);
+  if (line == lines_.end()) return taken;
+  for (PendingCommandPtr& command : line->second.commands) {
+    if (command == nullptr) continue;
+    by_end_.erase({command->wait_until, command->id});
+    by_id_.erase(command->id);
+    taken.push_back(std::move(command));
+  }
+  lines_.erase(line);
+  return taken;
+}
+
+std::vector<PendingCommandPtr> Waiters::TakeDue(core::Time now) {
+  std::vector<PendingCommandPtr> taken;
+  while (!by_end_.empty() && by_end_.begin()->first <= now) {
+    taken.push_back(Take(by_end_.begin()->second));
+  }
+  return taken;
+}
+
+std::vector<PendingCommandPtr> Waiters::TakeAll() {
+  std::vector<PendingCommandPtr> taken;
+  while (!by_end_.empty()) taken.push_back(Take(by_end_.begin()->second));
+  return taken;
+}
+
+PendingCommandPtr Waiters::Take(uint64_t id) {
+  const auto entry = by_id_.find(id);
+  if (entry == by_id_.end()) return nullptr;
+  const auto line = lines_.find(entry->second);
+  auto& commands = line->second.commands;
+  const auto place = std::find_if(commands.begin(), commands.end(), [id](const auto& command) {
+    return command != nullptr && command->id == id;
+  });
+  PendingCommandPtr taken = std::move(*place);
+  by_end_.erase({taken->wait_until, id});
+  by_id_.erase(entry);
+  while (!commands.empty() && commands.front() == nullptr) commands.pop_front();
+  if (--line->second.waiting == 0) lines_.erase(line);
+  return taken;
+}
+
+size_t Waiters::CountOf(const core::Key& key) const {
+  const auto line = lines_.find(key);
+  return line == lines_.end() ? 0 : line->second.waiting;
+}
+
+std::optional<core::Time> Waiters::NextDue() const {
+  if (by_end_.empty()) return std::nullopt;
+  return by_end_.begin()->first;
+}
+
+}  // namespace idempotency::keystore
