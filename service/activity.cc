@@ -1,0 +1,181 @@
+#include "service/activity.h"
+
+#include <utility>
+#include <variant>
+
+#include "keystore/core/command.h"
+#include "keystore/core/names.h"
+#include "service/validation.h"
+
+namespace idempotency::service {
+namespace {
+
+// What of a command may be logged.
+struct Origin {
+  std::string_view operation_ref;
+  std::string_view provider_request_id;
+  std::string_view trace_id;
+  std::string_view actor;
+  std::string_view reason;
+};
+
+Origin OriginOf(const core::Owner& owner) {
+  return Origin{owner.operation_ref, {}, TraceIdOf(owner.traceparent), {}, {}};
+}
+
+struct FindOrigin {
+  Origin operator()(const core::ReserveCommand& c) const { return OriginOf(c.owner); }
+  Origin operator()(const core::RenewCommand& c) const {
+    return c.owner ? OriginOf(*c.owner) : Origin{};
+  }
+  Origin operator()(const core::CompleteCommand& c) const {
+    return Origin{{}, c.provider_request_id, {}, {}, {}};
+  }
+  Origin operator()(const core::ReleaseCommand&) const { return {}; }
+  Origin operator()(const core::MarkUnresolvedCommand& c) const {
+    return Origin{{}, c.provider_request_id, {}, {}, {}};
+  }
+  Origin operator()(const core::GetCommand&) const { return {}; }
+  Origin operator()(const core::InspectCommand&) const { return {}; }
+  Origin operator()(const core::ResolveCommand& c) const {
+    return Origin{{}, c.provider_request_id, {}, c.actor, c.reason};
+  }
+  Origin operator()(const core::DeleteCommand& c) const {
+    return Origin{{}, {}, {}, c.actor, c.reason};
+  }
+  Origin operator()(const core::ReclaimCommand&) const { return {}; }
+};
+
+// A command's own words, completed by what the record knows.
+Origin OriginOf(const core::Command& command, const core::Record* record) {
+  Origin origin = std::visit(FindOrigin{}, command);
+  if (record == nullptr) return origin;
+  if (origin.operation_ref.empty()) origin.operation_ref = record->owner.operation_ref;
+  if (origin.trace_id.empty()) origin.trace_id = TraceIdOf(record->owner.traceparent);
+  return origin;
+}
+
+struct Line {
+  LogLevel level = LogLevel::kDebug;
+  std::string_view event = "command";
+  std::string_view result;
+  const core::Record* record = nullptr;
+};
+
+// How an answer is told: most only to those who debug.
+struct Describe {
+  Line operator()(const core::Refusal& a) const {
+    if (a.late_completion) {
+      return Line{LogLevel::kWarning, "late_completion", core::Name(a.reason), nullptr};
+    }
+    return Line{LogLevel::kInfo, "refused", core::Name(a.reason), nullptr};
+  }
+  Line operator()(const core::ReserveAnswer& a) const {
+    const core::Record* record = a.operation.get();
+    if (a.outcome == core::ReserveOutcome::kFingerprintMismatch) {
+      // The record is another request's: its owner is nobody's business here.
+      return Line{LogLevel::kInfo, "fingerprint_mismatch", core::Name(a.next_step), nullptr};
+    }
+    return Line{LogLevel::kDebug, "command", core::Name(a.outcome), record};
+  }
+  Line operator()(const core::RenewAnswer&) const { return Line{}; }
+  Line operator()(const core::CompleteAnswer& a) const {
+    return Line{LogLevel::kDebug, "command", core::Name(a.operation->verdict), a.operation.get()};
+  }
+  Line operator()(const core::ReleaseAnswer& a) const {
+    return Line{LogLevel::kDebug, "command", core::Name(a.state), nullptr};
+  }
+  Line operator()(const core::MarkUnresolvedAnswer& a) const {
+    const core::Record& record = *a.operation;
+    const std::string_view cause =
+        record.unknown ? core::Name(record.unknown->cause) : core::Name(record.state);
+    return Line{LogLevel::kInfo, "unresolved", cause, &record};
+  }
+  Line operator()(const core::GetAnswer& a) const {
+    return Line{LogLevel::kDebug, "command", core::Name(a.operation->state), a.operation.get()};
+  }
+  Line operator()(const core::InspectAnswer& a) const {
+    return Line{LogLevel::kInfo, "inspected", core::Name(a.operation->state), a.operation.get()};
+  }
+  Line operator()(const core::ResolveAnswer& a) const {
+    return Line{LogLevel::kInfo, "resolved", core::Name(a.operation->resolution),
+                a.operation.get()};
+  }
+  Line operator()(const core::DeleteAnswer&) const {
+    return Line{LogLevel::kInfo, "deleted", {}, nullptr};
+  }
+  Line operator()(const core::ReclaimAnswer&) const { return Line{}; }
+};
+
+}  // namespace
+
+Activity::Activity(Log* log, Metrics* metrics, std::function<void()> on_engine_dead)
+    : log_(log), metrics_(metrics), on_engine_dead_(std::move(on_engine_dead)) {}
+
+void Activity::OnAnswer(const keystore::Request& request, const core::Answer& answer) {
+  const Verb verb = VerbOf(request.command);
+  const auto* refusal = std::get_if<core::Refusal>(&answer);
+  if (refusal != nullptr) {
+    metrics_->OnRefused(verb, refusal->reason);
+    if (refusal->late_completion) metrics_->OnLateCompletion();
+  } else {
+    metrics_->OnAnswered(verb);
+  }
+  if (const auto* reserved = std::get_if<core::ReserveAnswer>(&answer)) {
+    metrics_->OnReserved(reserved->outcome);
+  }
+  const Line line = std::visit(Describe{}, answer);
+  if (!log_->Enabled(line.level)) return;
+  const Origin origin = OriginOf(request.command, line.record);
+  log_->Write(line.level, line.event,
+              {{"verb", Name(verb)},
+               {"result", line.result},
+               {"namespace", request.key.name_space},
+               {"operation_ref", origin.operation_ref},
+               {"provider_request_id", origin.provider_request_id},
+               {"trace_id", origin.trace_id},
+               {"actor", origin.actor},
+               {"reason", origin.reason}});
+}
+
+void Activity::OnLapse(const core::Key& key, const core::Record& record) {
+  metrics_->OnLapsed(record.state);
+  log_->Write(LogLevel::kInfo, "lease_lapsed",
+              {{"result", core::Name(record.state)},
+               {"namespace", key.name_space},
+               {"operation_ref", record.owner.operation_ref},
+               {"provider_request_id", record.provider_request_id},
+               {"trace_id", TraceIdOf(record.owner.traceparent)},
+               {"worker", record.owner.worker},
+               {"attempt", record.attempt}});
+}
+
+void Activity::OnUnreadable(const core::Key& key) {
+  metrics_->OnUnreadable();
+  log_->Write(LogLevel::kError, "record_unreadable", {{"namespace", key.name_space}});
+}
+
+void Activity::OnCommit(size_t commands, size_t writes) { metrics_->OnCommit(commands, writes); }
+
+void Activity::OnEngineDead() {
+  log_->Write(LogLevel::kError, "engine_dead",
+              {{"next_step", "the process exits; start it again to reopen the store"}});
+  if (on_engine_dead_) on_engine_dead_();
+}
+
+void Activity::OnRefused(Verb verb, const Failure& failure, std::string_view name_space) {
+  metrics_->OnRefused(verb, failure.reason);
+  const bool presentable = !CheckNamespaceName(name_space, "namespace").has_value();
+  log_->Write(LogLevel::kInfo, "refused",
+              {{"verb", Name(verb)},
+               {"result", core::Name(failure.reason)},
+               {"field", failure.field},
+               {"namespace", presentable ? name_space : std::string_view()}});
+}
+
+void Activity::OnSensitiveKey(std::string_view name_space, std::string_view looks_like) {
+  log_->Write(LogLevel::kWarning, "key_looks_sensitive",
+              {{"namespace", name_space}, {"looks_like", looks_like}});
+}
+
+}  // namespace idempotency::service
