@@ -158,7 +158,7 @@ std::string SetEnum(const std::string& text, const FieldDescriptor& field, Messa
 
 std::string SetDuration(const std::string& text, const FieldDescriptor& field, Message* message) {
   const absl::StatusOr<core::Duration> duration = ParseDuration(text);
-  if (!duration.ok()) return std::string(duration.status().message());
+  if (!duration.ok()) return absl::StrCat(Quoted(text), " ", duration.status().message());
   google::protobuf::Duration value;
   value.set_seconds(duration->count() / 1000);
   value.set_nanos(static_cast<int32_t>(duration->count() % 1000) * 1'000'000);

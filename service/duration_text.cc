@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
 namespace idempotency::service {
@@ -22,21 +21,12 @@ constexpr std::array<Unit, 5> kUnits = {{{"d", std::chrono::hours(24)},
                                          {"s", std::chrono::seconds(1)},
                                          {"ms", std::chrono::milliseconds(1)}}};
 
-// Longer texts are quoted only in part.
-constexpr size_t kMaxQuotedBytes = 40;
-
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-std::string Quote(std::string_view text) {
-  std::string_view head = text.substr(0, kMaxQuotedBytes);
-  return absl::StrCat("'", absl::Utf8SafeCHexEscape({head.data(), head.size()}),
-                      head.size() < text.size() ? "...'" : "'");
-}
-
-absl::Status NotADuration(std::string_view text) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      Quote(text), " is not a duration: write whole numbers with the units d, h, m, s or ms, the ",
-      "largest first, such as 24h, 1h30m or 500ms"));
+absl::Status NotADuration() {
+  return absl::InvalidArgumentError(
+      "is not a duration: write whole numbers with the units d, h, m, s or ms, the largest first, "
+      "such as 24h, 1h30m or 500ms");
 }
 
 // Takes digits off the front of `rest`; false where there are none or too many.
@@ -74,17 +64,17 @@ absl::StatusOr<core::Duration> ParseDuration(std::string_view text) {
   size_t next_unit = 0;
   do {
     int64_t number = 0;
-    if (!TakeNumber(&rest, &number)) return NotADuration(text);
+    if (!TakeNumber(&rest, &number)) return NotADuration();
     if (rest.empty() && next_unit == 0) {
-      return absl::InvalidArgumentError(absl::StrCat(Quote(text), " has no unit: write ", number,
-                                                     "s, ", number, "m or ", number,
+      return absl::InvalidArgumentError(absl::StrCat("has no unit: write ", number, "s, ", number,
+                                                     "m or ", number,
                                                      "h for seconds, minutes or hours"));
     }
     const size_t unit = TakeUnit(&rest);
-    if (unit < next_unit || unit >= kUnits.size()) return NotADuration(text);
+    if (unit < next_unit || unit >= kUnits.size()) return NotADuration();
     if (number > (kMaxTextDuration - sum) / kUnits[unit].size) {
-      return absl::InvalidArgumentError(absl::StrCat(Quote(text), " is too long: write at most ",
-                                                     FormatDuration(kMaxTextDuration)));
+      return absl::InvalidArgumentError(
+          absl::StrCat("is too long: write at most ", FormatDuration(kMaxTextDuration)));
     }
     sum += number * kUnits[unit].size;
     next_unit = unit + 1;

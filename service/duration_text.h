@@ -18,8 +18,9 @@ namespace idempotency::service {
 // The longest duration that can be written, either way: what google.protobuf.Duration holds.
 inline constexpr core::Duration kMaxTextDuration = std::chrono::hours(24) * 3'652'500;
 
-// INVALID_ARGUMENT where `text` is none; the message is a sentence with the next step. A
-// negative duration is one: whether it may stand where it does is the caller's to say.
+// INVALID_ARGUMENT where `text` is none; the message goes on from the quoted text, as in
+// "'24' has no unit: write 24s ...". A negative duration is one: whether it may stand where it
+// does is the caller's to say.
 absl::StatusOr<core::Duration> ParseDuration(std::string_view text);
 
 // What ParseDuration reads back as the same duration: `36h` is `1d12h`, nothing is `0s`.

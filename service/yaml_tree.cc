@@ -56,9 +56,9 @@ class TreeBuilder final : public YAML::EventHandler {
  private:
   struct Open {
     std::shared_ptr<YamlNode> node;
-    YAML::anchor_t anchor;
+    YAML::anchor_t anchor = 0;
     bool has_key = false;  // kMapping: the next value is that of `key`
-    std::string key;
+    std::string key = {};
     int key_line = 0;
   };
 
@@ -78,7 +78,7 @@ class TreeBuilder final : public YAML::EventHandler {
   void Start(YamlNode::Kind kind, const YAML::Mark& mark, const std::string& tag,
              YAML::anchor_t anchor) {
     RefuseTag(mark, tag);
-    open_.push_back({Node(kind, mark), anchor});
+    open_.push_back(Open{.node = Node(kind, mark), .anchor = anchor});
     if (open_.size() == kMaxYamlDepth + 1) {
       problems_->Add(LineOf(mark), "",
                      absl::StrCat("nested deeper than ", kMaxYamlDepth,
