@@ -1,0 +1,37 @@
+#include "keystore/engine/rocksdb_lookup.h"
+
+#include <rocksdb/options.h>
+
+namespace idempotency::keystore {
+
+RocksDbLookup::RocksDbLookup(const RocksDbStore& store, const std::vector<std::string>& stored_keys)
+    : values_(2 * stored_keys.size()), statuses_(2 * stored_keys.size()) {
+  std::vector<rocksdb::Slice> slices;
+  std::vector<rocksdb::ColumnFamilyHandle*> families;
+  slices.reserve(values_.size());
+  families.reserve(values_.size());
+  for (const std::string& key : stored_keys) {
+    for (const Family family : {Family::kOpen, Family::kFinished}) {
+      slices.emplace_back(key);
+      families.push_back(store.family(family));
+    }
+  }
+  if (slices.empty()) return;
+  store.db().MultiGet(rocksdb::ReadOptions(), slices.size(), families.data(), slices.data(),
+                      values_.data(), statuses_.data());
+}
+
+rocksdb::Status RocksDbLookup::status() const {
+  for (const rocksdb::Status& status : statuses_) {
+    if (!status.ok() && !status.IsNotFound() && !status.IsCorruption()) return status;
+  }
+  return rocksdb::Status::OK();
+}
+
+Find RocksDbLookup::At(size_t i) const {
+  if (statuses_[i].IsNotFound()) return Find{};
+  if (!statuses_[i].ok()) return Find{.kind = Find::Kind::kDamaged};
+  return Find{.kind = Find::Kind::kBytes, .bytes = {values_[i].data(), values_[i].size()}};
+}
+
+}  // namespace idempotency::keystore

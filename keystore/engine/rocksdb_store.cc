@@ -1,0 +1,108 @@
+#include "keystore/engine/rocksdb_store.h"
+
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "keystore/engine/rocksdb_status.h"
+
+namespace idempotency::keystore {
+namespace {
+
+// Where the families are in MakeFamilies.
+constexpr size_t kOpenIndex = 1;
+constexpr size_t kFinishedIndex = 2;
+
+absl::Status NotOurs(const std::string& path, const std::string& why) {
+  return absl::FailedPreconditionError(
+      absl::StrCat(path, " is not a store that this version can use: ", why,
+                   "; name another data_dir, or run the version that made it"));
+}
+
+// Before opening, so that somebody else's store is not touched.
+absl::Status CheckFamilies(const std::string& path, const rocksdb::DBOptions& options,
+                           const std::vector<rocksdb::ColumnFamilyDescriptor>& ours) {
+  std::vector<std::string> names;
+  const rocksdb::Status status = rocksdb::DB::ListColumnFamilies(options, path, &names);
+  if (!status.ok()) return ToStatus(status, absl::StrCat("cannot read the manifest of ", path));
+  for (const std::string& name : names) {
+    if (std::none_of(ours.begin(), ours.end(),
+                     [&name](const auto& family) { return family.name == name; })) {
+      return NotOurs(path, absl::StrCat("it has a family ", name));
+    }
+  }
+  if (names.size() < ours.size()) return NotOurs(path, "a family is missing");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RocksDbStore>> RocksDbStore::Open(const std::string& path,
+                                                                 bool create,
+                                                                 const StoreTuning& tuning) {
+  rocksdb::DBOptions options = MakeDbOptions(tuning);
+  const std::vector<rocksdb::ColumnFamilyDescriptor> families = MakeFamilies(tuning);
+  options.create_if_missing = create;
+  options.create_missing_column_families = create;
+  if (!create) {
+    if (absl::Status status = CheckFamilies(path, options, families); !status.ok()) return status;
+  }
+  rocksdb::DB* db = nullptr;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  const rocksdb::Status opened = rocksdb::DB::Open(options, path, families, &handles, &db);
+  if (!opened.ok()) {
+    return ToStatus(opened, absl::StrCat("cannot open the store ", path,
+                                         "; keep a copy of it before any attempt at repair"));
+  }
+  std::unique_ptr<RocksDbStore> store(
+      new RocksDbStore(std::unique_ptr<rocksdb::DB>(db), std::move(handles)));
+  if (absl::Status status = store->CheckFormat(create); !status.ok()) return status;
+  return store;
+}
+
+RocksDbStore::~RocksDbStore() {
+  for (rocksdb::ColumnFamilyHandle* handle : handles_) {
+    db_->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
+  }
+  // Everything that was acknowledged is in the WAL.
+  db_->Close().PermitUncheckedError();
+}
+
+rocksdb::ColumnFamilyHandle* RocksDbStore::family(Family family) const {
+  return handles_[family == Family::kOpen ? kOpenIndex : kFinishedIndex];
+}
+
+rocksdb::Status RocksDbStore::Flush() const {
+  rocksdb::FlushOptions options;
+  // Rather hold up writes than wait for compaction: there are none any more.
+  options.allow_write_stall = true;
+  return db_->Flush(options, handles_);
+}
+
+absl::Status RocksDbStore::CheckFormat(bool create) const {
+  std::string text;
+  const rocksdb::Status got = db_->Get(rocksdb::ReadOptions(), kFormatVersionKey, &text);
+  if (got.IsNotFound() && create) {
+    rocksdb::WriteOptions write;
+    write.sync = true;
+    rocksdb::Status put = db_->Put(write, kFormatVersionKey, std::to_string(kFormatVersion));
+    // Out of the WAL, which it would otherwise hold back.
+    if (put.ok()) put = db_->Flush(rocksdb::FlushOptions());
+    return ToStatus(put, "cannot create the store");
+  }
+  if (got.IsNotFound()) return NotOurs(db_->GetName(), "it does not say its format");
+  if (!got.ok()) return ToStatus(got, "cannot read the format of the store");
+  int version = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), version);
+  if (error != std::errc() || end != text.data() + text.size() || version < 1) {
+    return absl::DataLossError(
+        absl::StrCat(db_->GetName(), ": its format version cannot be read; restore a backup"));
+  }
+  if (version == kFormatVersion) return absl::OkStatus();
+  return NotOurs(db_->GetName(), absl::StrCat("its format is ", version,
+                                              ", and this version reads ", kFormatVersion));
+}
+
+}  // namespace idempotency::keystore

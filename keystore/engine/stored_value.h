@@ -1,0 +1,62 @@
+// What a family of RocksDB holds under a stored key, and which version that is.
+//
+//   stored value := varint(commit number) record        record: codec/record_codec.h
+//
+// Commit numbers rise over the life of a store and are used once, so that they name what is
+// stored: a version is the commit number with the families that hold the key in its two lowest
+// bits. A later write thereby knows what it has to remove, without asking. The number costs
+// three to five bytes; a record's token and count of changes would repeat if a key were erased
+// and the same record written again.
+//
+// A key is in one family at a time. Where damage or a bug has left it in both, the higher
+// commit number stands if both can be read, and the key is unreadable if not. The next write
+// removes the other.
+//
+// Thread safety: pure functions.
+#ifndef IDEMPOTENCY_KEYSTORE_ENGINE_STORED_VALUE_H_
+#define IDEMPOTENCY_KEYSTORE_ENGINE_STORED_VALUE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "keystore/core/record.h"
+#include "keystore/engine/engine.h"
+
+namespace idempotency::keystore {
+
+// Values are bits of a version.
+enum class Family : uint8_t {
+  kOpen = 1,      // PENDING and UNRESOLVED as stored
+  kFinished = 2,  // COMPLETE, EXPIRED and FREED as stored
+};
+
+Family FamilyOf(core::State state);
+Family OtherFamily(Family family);
+
+// What a read found under a key in one family.
+struct Find {
+  enum class Kind : uint8_t { kNothing, kBytes, kDamaged };
+  Kind kind = Kind::kNothing;
+  std::string_view bytes;
+};
+
+struct StoredValue {
+  uint64_t commit_number = 0;
+  core::Record record;
+};
+
+// Appends; the record must keep every rule of core/invariants.h.
+void EncodeValue(uint64_t commit_number, const core::Record& record, std::string* out);
+// nullopt for anything but exactly what EncodeValue makes.
+std::optional<StoredValue> DecodeValue(std::string_view bytes) noexcept;
+
+ReadEntry Combine(const Find& open, const Find& finished);
+// The version alone, without decoding the record.
+Version VersionOf(const Find& open, const Find& finished);
+bool Holds(Version version, Family family);
+
+}  // namespace idempotency::keystore
+
+#endif  // IDEMPOTENCY_KEYSTORE_ENGINE_STORED_VALUE_H_
