@@ -94,7 +94,8 @@ void CloseOpen(Record& record) {
 }
 
 void Touch(Record& record, Time at) {
-  record.update_time = at;
+  // What time alone has done is noted late where a newer change came in between.
+  record.update_time = std::max(record.update_time, at);
   ++record.changes;
 }
 

@@ -49,9 +49,12 @@ constexpr Now At(Time time) { return Now{time, time, time, false}; }
 
 // The same moment, never before `floor`: a record's own last change holds time up, so that
 // time never runs backwards for a record, not even across a restart or on another replica.
+// The doubt stays as wide as it was: a change is stamped with `latest`, and others may not
+// act on it as if that were certain.
 constexpr Now NotBefore(Now now, Time floor) {
-  now.earliest = std::max(now.earliest, floor);
-  now.latest = std::max(now.latest, floor);
+  const Duration behind = Remaining(floor, now.latest);
+  now.earliest += behind;
+  now.latest += behind;
   now.wall = std::max(now.wall, floor);
   return now;
 }
