@@ -225,11 +225,10 @@ uint32_t ReadAttempt(uint32_t base, ByteReader& in) {
   return static_cast<uint32_t>(base + difference);
 }
 
-// How many elements follow. Each takes at least `element_bytes`, so that a count that cannot
-// be true fails before anything is made for it.
-size_t ReadCount(size_t limit, size_t element_bytes, ByteReader& in) {
+// How many elements follow, at most `limit`, so that nothing is made for a count that cannot be.
+size_t ReadCount(size_t limit, ByteReader& in) {
   const uint64_t count = in.Varint();
-  if (count > limit || count > in.left() / element_bytes) {
+  if (count > limit) {
     in.Fail();
     return 0;
   }
@@ -346,7 +345,6 @@ constexpr uint64_t kEvidence = 1 << 3;
 constexpr uint64_t kEndedAttempt = 1 << 4;
 constexpr uint64_t kEndedAttemptId = 1 << 5;
 constexpr uint64_t kEndedContent = 1 << 6;
-constexpr size_t kMinEndedBytes = 2;
 
 uint64_t HeadOf(const EndedAttempt& ended, const Record& record) {
   return (static_cast<uint64_t>(ended.verb) & kEndVerbMask) | If(ended.evidence, kEvidence) |
@@ -387,7 +385,6 @@ constexpr uint64_t kActorNotWorker = 1 << 6;
 constexpr int kEventProviderRequestIdAt = 7;
 constexpr uint64_t kDetail = 1 << 9;
 constexpr uint64_t kEventAttempt = 1 << 10;
-constexpr size_t kMinEventBytes = 1;
 
 // The time of an event, in two bits of its head; the first that fits.
 enum EventTimeCode : uint64_t {
@@ -533,9 +530,8 @@ void PutLabels(const core::Labels& labels, ByteWriter& out) {
 }
 
 core::Labels ReadLabels(ByteReader& in) {
-  constexpr size_t kMinLabelBytes = 2;
   core::Labels labels;
-  const size_t count = ReadCount(in.left(), kMinLabelBytes, in);
+  const size_t count = ReadCount(in.left(), in);
   for (size_t i = 0; i < count && in.ok(); ++i) {
     std::string name = ReadString(in);
     labels.emplace_back(std::move(name), ReadString(in));
@@ -577,10 +573,10 @@ void PutPast(const Record& record, ByteWriter& out) {
 }
 
 void ReadPast(Record& record, ByteReader& in) {
-  const size_t ended = ReadCount(core::kMaxEndedAttempts, kMinEndedBytes, in);
+  const size_t ended = ReadCount(core::kMaxEndedAttempts, in);
   record.ended.reserve(ended);
   for (size_t i = 0; i < ended && in.ok(); ++i) record.ended.push_back(ReadEnded(record, in));
-  const size_t events = ReadCount(core::kMaxHistoryEvents, kMinEventBytes, in);
+  const size_t events = ReadCount(core::kMaxHistoryEvents, in);
   record.history.reserve(events);
   EventBase base{record.create_time, kUsualAttempt};
   for (size_t i = 0; i < events && in.ok(); ++i) {
@@ -608,6 +604,8 @@ std::optional<std::string_view> Unwrap(std::string_view bytes) {
 
 void EncodeRecord(const Record& record, std::string* out) {
   const size_t start = out->size();
+  // Enough for most records, so that they are not copied while they grow.
+  out->reserve(start + 256 + record.response.bytes.view().size());
   const uint64_t flags = FlagsOf(record);
   ByteWriter writer(out);
   writer.Byte(kFormatPlain1);

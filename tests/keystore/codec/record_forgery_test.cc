@@ -45,7 +45,8 @@ struct Forgery {
   std::string_view is;
 };
 
-constexpr Forgery kForgeries[] = {
+// The heads of a record, what identifies it, and its times.
+constexpr Forgery kForgedFronts[] = {
     {"state 0", "as little as possible", "0101a0", "0100a0"},
     {"state 6", "as little as possible", "0101a0", "0106a0"},
     {"state 7", "as little as possible", "0101a0", "0107a0"},
@@ -79,6 +80,10 @@ constexpr Forgery kForgeries[] = {
     {"time written though it is not set", "as little as possible",
      "0101a0808823010180b083c59868a0dbffc4986880b083c59868",
      "0101a0808a23010180b083c59868ffaf83c59868a0dbffc4986880b083c59868"},
+};
+
+// The parts behind them.
+constexpr Forgery kForgedParts[] = {
     {"terms written though they are the usual ones", "as little as possible",
      "0101a0808823010180b083c59868a0dbffc4986880b083c59868",
      "0101a0809823010180b083c59868a0dbffc4986880b083c5986801"},
@@ -120,15 +125,18 @@ constexpr Forgery kForgeries[] = {
     {"2^60 events", "complete", "02019501", "808080808080808010019501"},
 };
 
+void ExpectRefused(const Forgery& row) {
+  std::string hex = ToHex(WithoutCrc(Encoded(Golden(row.golden))));
+  const size_t at = hex.find(row.was);
+  ASSERT_NE(at, std::string::npos) << row.name;
+  ASSERT_EQ(hex.find(row.was, at + 1), std::string::npos) << row.name;
+  hex.replace(at, row.was.size(), row.is);
+  EXPECT_FALSE(DecodeRecord(WithCrc(FromHex(hex))).has_value()) << row.name << ": " << hex;
+}
+
 TEST(RecordForgeryTest, WhatTheGrammarDoesNotSayIsRefused) {
-  for (const Forgery& row : kForgeries) {
-    std::string hex = ToHex(WithoutCrc(Encoded(Golden(row.golden))));
-    const size_t at = hex.find(row.was);
-    ASSERT_NE(at, std::string::npos) << row.name;
-    ASSERT_EQ(hex.find(row.was, at + 1), std::string::npos) << row.name;
-    hex.replace(at, row.was.size(), row.is);
-    EXPECT_FALSE(DecodeRecord(WithCrc(FromHex(hex))).has_value()) << row.name << ": " << hex;
-  }
+  for (const Forgery& row : kForgedFronts) ExpectRefused(row);
+  for (const Forgery& row : kForgedParts) ExpectRefused(row);
 }
 
 TEST(RecordForgeryTest, EveryFlippedBitIsAnotherRecordOrNone) {

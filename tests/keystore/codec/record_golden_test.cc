@@ -15,9 +15,9 @@ namespace {
 class GoldenTest : public ::testing::TestWithParam<GoldenRecord> {};
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenTest, ::testing::ValuesIn(GoldenRecords()),
-                         [](const ::testing::TestParamInfo<GoldenRecord>& info) {
+                         [](const ::testing::TestParamInfo<GoldenRecord>& row) {
                            std::string name;
-                           for (const char c : info.param.name) {
+                           for (const char c : row.param.name) {
                              if (c != ',') name += c == ' ' ? '_' : c;
                            }
                            return name;
