@@ -142,7 +142,8 @@ def documents(tree: Tree) -> Iterator[Finding]:
         # What a link is called is not checked, where it leads to is (below).
         text = re.sub(r"\[[^\]\n]*\]\([^)\n]*\)", " ", file.text)
         for match in re.finditer(r"(?<![\w:/.-])[\w./-]*\w\.md\b", text):
-            if not _found(tree, file, match.group()):
+            known = any(path.endswith("/" + match.group()) for path in tree.paths)
+            if not known and not _found(tree, file, match.group()):
                 line = cpp.line_of(text, match.start())
                 yield Finding(file.path, line, f"{match.group()} does not exist")
     for file in tree.ending(".md"):
