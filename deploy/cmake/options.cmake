@@ -10,19 +10,22 @@ set(IDEMPOTENCY_BIN_DIR ${CMAKE_RUNTIME_OUTPUT_DIRECTORY} CACHE PATH
 # Headers of targets with a header file set (core, client) must compile alone.
 set(CMAKE_VERIFY_INTERFACE_HEADER_SETS ${BUILD_TESTING})
 
-# pch_defines, time_macros: without them ccache passes over whatever uses a precompiled header.
+# Whatever was compiled in one clone is taken up in the next (base directory, prefix map below).
+# pch_defines, time_macros: without them ccache passes over what uses a precompiled header.
 find_program(CCACHE ccache)
 mark_as_advanced(CCACHE)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER
-    ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+    ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}
+    CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 endif()
+add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}=.)
 
 # Warnings, the include root and sanitizers, from one place. Generated code does not use it.
 add_library(idempotency_options INTERFACE)
 target_include_directories(idempotency_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(idempotency_options INTERFACE
-  -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wno-unused-parameter)
+  -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wno-unused-parameter -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   # Without the time stamp a precompiled header is the same bytes each time, as ccache needs.
   target_compile_options(idempotency_options INTERFACE -Wthread-safety "SHELL:-Xclang -fno-pch-timestamp")

@@ -8,6 +8,34 @@
 namespace idempotency::core {
 namespace {
 
+bool InRange(Time time) { return time >= Time{} && time <= kMaxTime; }
+
+bool InRange(const std::optional<Unknown>& unknown) {
+  return !unknown.has_value() || (InRange(unknown->since) && InRange(unknown->next_attempt_time));
+}
+
+// So that no arithmetic on a record overflows, whatever its bytes were.
+std::string_view BrokenTimeRule(const Record& record) {
+  for (const Time time :
+       {record.create_time, record.update_time, record.acquire_time, record.lease_expire_time,
+        record.complete_time, record.response_expire_time, record.forget_time}) {
+    if (!InRange(time)) return "times lie between the epoch and kMaxTime";
+  }
+  if (!InRange(record.unknown) || !InRange(record.earlier) ||
+      !std::all_of(record.history.begin(), record.history.end(),
+                   [](const Event& event) { return InRange(event.time); })) {
+    return "times lie between the epoch and kMaxTime";
+  }
+  const Terms& terms = record.terms;
+  for (const Duration span : {terms.protection_window, terms.initial_backoff, terms.max_backoff,
+                              terms.settle, terms.retention}) {
+    if (span < Duration::zero() || span > kMaxPolicyDuration) {
+      return "durations lie between zero and the longest that a policy may set";
+    }
+  }
+  return {};
+}
+
 std::string_view BrokenEndedRule(const Record& record) {
   if (record.ended.size() > kMaxEndedAttempts) return "too many ended attempts";
   uint64_t last = 0;
@@ -73,8 +101,8 @@ std::string_view BrokenRule(const Record& record) {
   if (record.update_time < record.create_time) return "no update before creation";
   if (record.history.size() > kMaxHistoryEvents) return "too many events";
   if (!std::is_sorted(record.labels.begin(), record.labels.end())) return "labels are sorted";
-  for (const std::string_view rule :
-       {BrokenEndedRule(record), BrokenOpenRule(record), BrokenEndRule(record)}) {
+  for (const std::string_view rule : {BrokenTimeRule(record), BrokenEndedRule(record),
+                                      BrokenOpenRule(record), BrokenEndRule(record)}) {
     if (!rule.empty()) return rule;
   }
   return {};
