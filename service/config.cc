@@ -198,7 +198,8 @@ class ConfigBuilder {
       problems_.Add(place.line, place.path, contradiction.sentence);
     }
     if (!named) return;
-    config_->namespaces_[taken.name] = std::make_shared<const NamespaceConfig>(std::move(taken));
+    config_->namespaces_.emplace(from.name(),
+                                 std::make_shared<const NamespaceConfig>(std::move(taken)));
   }
 
   // False where it has no name to be found by.

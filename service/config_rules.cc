@@ -187,10 +187,12 @@ void CheckLimits(const config::v1::Limits& limits, const FieldLines& lines,
   FieldChecker checker(limits, {"limits", LineOf(lines, "limits", 0)}, lines, problems);
   for (const NumberRange& range : kLimitNumbers) checker.Range(range);
   if (problems->Has("limits.max_waiters_per_key")) return;
-  if (limits.has_max_waiters() && limits.max_waiters_per_key() > limits.max_waiters()) {
+  const uint32_t in_all =
+      limits.has_max_waiters() ? limits.max_waiters() : uint32_t{core::kMaxWaiters};
+  if (limits.max_waiters_per_key() > in_all) {
     checker.Add("max_waiters_per_key",
-                absl::StrCat(limits.max_waiters_per_key(), " is more than max_waiters ",
-                             limits.max_waiters(), ": lower the first or raise the second"));
+                absl::StrCat(limits.max_waiters_per_key(), " is more than max_waiters ", in_all,
+                             ": lower the first or raise the second"));
   }
 }
 
