@@ -1,0 +1,249 @@
+#include "client/ctl/connection.h"
+
+#include <grpcpp/grpcpp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "idempotency/v1/admin_service.grpc.pb.h"
+#include "idempotency/v1/idempotency_service.grpc.pb.h"
+
+namespace idempotency::ctl {
+namespace {
+
+constexpr char kReasonTrailer[] = "idempotency-reason";
+// Replies stay under 4 MiB; room for a server that was told otherwise.
+constexpr int kMaxReceiveMessageBytes = 16 * 1024 * 1024;
+// How often a connection that is being made looks up whether Ctrl-C was pressed.
+constexpr absl::Duration kConnectSlice = absl::Milliseconds(100);
+// Only to hear why the connection failed.
+constexpr absl::Duration kProbeTimeout = absl::Seconds(1);
+
+// A span counted from when gRPC gets it: no clock is read here.
+gpr_timespec FromNow(absl::Duration span) {
+  return gpr_time_from_millis(absl::ToInt64Milliseconds(span), GPR_TIMESPAN);
+}
+
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& server) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMaxReceiveMessageBytes);
+  arguments.SetUserAgentPrefix("idempotencyctl/" IDEMPOTENCY_VERSION);
+  // The server is on this host or named outright; a proxy for the web has no part in it.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomChannel(server, grpc::InsecureChannelCredentials(), arguments);
+}
+
+// The end of one asynchronous call, as a file descriptor that poll can wait for.
+class Finished {
+ public:
+  Finished() : fd_(eventfd(0, EFD_CLOEXEC)) {}
+  ~Finished() { close(fd_); }
+  Finished(const Finished&) = delete;
+  Finished& operator=(const Finished&) = delete;
+
+  void Signal() {
+    const uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = write(fd_, &one, sizeof one);
+  }
+
+  // Whether it ended by itself; false: the interrupt came first. Without one, waits for the end.
+  bool Wait(const Interrupt* interrupt) const {
+    pollfd fds[] = {{fd_, POLLIN, 0}, {interrupt == nullptr ? -1 : interrupt->fd(), POLLIN, 0}};
+    while (poll(fds, 2, -1) < 0 && errno == EINTR) {
+    }
+    return (fds[0].revents & POLLIN) != 0;
+  }
+
+ private:
+  const int fd_;
+};
+
+std::string Trailer(const grpc::ClientContext& context, const char* name) {
+  const auto& trailers = context.GetServerTrailingMetadata();
+  const auto found = trailers.find(name);
+  return found == trailers.end() ? "" : std::string(found->second.data(), found->second.size());
+}
+
+CallError ErrorOf(const grpc::Status& status, const grpc::ClientContext& context) {
+  return ErrorFromTrailers(status.error_code(), status.error_message(), status.error_details(),
+                           Trailer(context, kReasonTrailer));
+}
+
+CallError NotSent(std::string message, bool interrupted) {
+  CallError error;
+  error.delivery = Delivery::kNotSent;
+  error.interrupted = interrupted;
+  error.code = interrupted ? grpc::StatusCode::CANCELLED : grpc::StatusCode::UNAVAILABLE;
+  error.message = std::move(message);
+  return error;
+}
+
+}  // namespace
+
+class Connection::Transport {
+ public:
+  using Service = v1::IdempotencyService::StubInterface::async_interface;
+  using Admin = v1::IdempotencyAdminService::StubInterface::async_interface;
+  using HealthService = grpc::health::v1::Health::StubInterface::async_interface;
+
+  // A generated method that starts a call; the function runs once it has ended, on any thread.
+  template <typename Stub, typename Request, typename Response>
+  using Method = void (Stub::*)(grpc::ClientContext*, const Request*, Response*,
+                                std::function<void(grpc::Status)>);
+
+  Transport(const std::string& server, absl::Duration timeout, const Interrupt* interrupt)
+      : timeout_(timeout),
+        interrupt_(interrupt),
+        channel_(MakeChannel(server)),
+        service_(v1::IdempotencyService::NewStub(channel_)),
+        admin_(v1::IdempotencyAdminService::NewStub(channel_)),
+        health_(grpc::health::v1::Health::NewStub(channel_)) {}
+
+  template <typename Stub, typename Request, typename Response>
+  Error Call(Method<Stub, Request, Response> method, const Request& request, Response* response,
+             const CallOptions& options = {}) {
+    if (Error error = Connect()) return error;
+    if (options.before_send) options.before_send();
+    return Send(method, request, response, timeout_ + options.wait);
+  }
+
+ private:
+  template <typename Stub, typename Request, typename Response>
+  Error Send(Method<Stub, Request, Response> method, const Request& request, Response* response,
+             absl::Duration timeout) {
+    grpc::ClientContext context;
+    context.set_deadline(FromNow(timeout));
+    grpc::Status status;
+    Finished finished;
+    Stub* stub = nullptr;
+    Find(&stub);
+    (stub->*method)(&context, &request, response, [&](grpc::Status end) {
+      status = std::move(end);
+      finished.Signal();
+    });
+    const bool answered = finished.Wait(interrupt_);
+    if (!answered) {
+      context.TryCancel();
+      finished.Wait(nullptr);
+    }
+    // An answer that crossed with the interrupt is an answer all the same.
+    if (status.ok()) return std::nullopt;
+    CallError error = ErrorOf(status, context);
+    error.interrupted = !answered && error.delivery == Delivery::kUnknown;
+    return error;
+  }
+
+  // Waits for a connection, so that "nothing was sent" can be said where it is so.
+  Error Connect() {
+    for (absl::Duration waited; waited < timeout_; waited += kConnectSlice) {
+      if (interrupt_->triggered()) {
+        return NotSent("interrupted before anything was sent", true);
+      }
+      const grpc_connectivity_state state = channel_->GetState(/*try_to_connect=*/true);
+      if (state == GRPC_CHANNEL_READY) return std::nullopt;
+      if (state == GRPC_CHANNEL_TRANSIENT_FAILURE || state == GRPC_CHANNEL_SHUTDOWN) {
+        return NotSent(WhyNotConnected(), false);
+      }
+      channel_->WaitForStateChange(state, FromNow(kConnectSlice));
+    }
+    return NotSent("no connection within the timeout", false);
+  }
+
+  // A channel's state has no text; a call that fails on it has. Health checks change nothing.
+  std::string WhyNotConnected() {
+    const grpc::health::v1::HealthCheckRequest request;
+    grpc::health::v1::HealthCheckResponse response;
+    const Error error = Send(&HealthService::Check, request, &response, kProbeTimeout);
+    return error ? error->message : "the connection was lost";
+  }
+
+  void Find(Service** stub) { *stub = service_->async(); }
+  void Find(Admin** stub) { *stub = admin_->async(); }
+  void Find(HealthService** stub) { *stub = health_->async(); }
+
+  const absl::Duration timeout_;
+  const Interrupt* const interrupt_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::unique_ptr<v1::IdempotencyService::Stub> service_;
+  const std::unique_ptr<v1::IdempotencyAdminService::Stub> admin_;
+  const std::unique_ptr<grpc::health::v1::Health::Stub> health_;
+};
+
+Connection::Connection(const std::string& server, absl::Duration timeout,
+                       const Interrupt* interrupt)
+    : transport_(std::make_unique<Transport>(server, timeout, interrupt)) {}
+
+Connection::~Connection() = default;
+
+Connection::Error Connection::Reserve(const v1::ReserveRequest& request,
+                                      v1::ReserveResponse* response, const CallOptions& options) {
+  return transport_->Call(&Transport::Service::Reserve, request, response, options);
+}
+
+Connection::Error Connection::Renew(const v1::RenewRequest& request, v1::RenewResponse* response) {
+  return transport_->Call(&Transport::Service::Renew, request, response);
+}
+
+Connection::Error Connection::Complete(const v1::CompleteRequest& request,
+                                       v1::CompleteResponse* response) {
+  return transport_->Call(&Transport::Service::Complete, request, response);
+}
+
+Connection::Error Connection::Release(const v1::ReleaseRequest& request,
+                                      v1::ReleaseResponse* response) {
+  return transport_->Call(&Transport::Service::Release, request, response);
+}
+
+Connection::Error Connection::MarkUnresolved(const v1::MarkUnresolvedRequest& request,
+                                             v1::MarkUnresolvedResponse* response) {
+  return transport_->Call(&Transport::Service::MarkUnresolved, request, response);
+}
+
+Connection::Error Connection::GetOperation(const v1::GetOperationRequest& request,
+                                           v1::GetOperationResponse* response,
+                                           const CallOptions& options) {
+  return transport_->Call(&Transport::Service::GetOperation, request, response, options);
+}
+
+Connection::Error Connection::GetNamespace(const v1::GetNamespaceRequest& request,
+                                           v1::GetNamespaceResponse* response) {
+  return transport_->Call(&Transport::Service::GetNamespace, request, response);
+}
+
+Connection::Error Connection::InspectOperation(const v1::InspectOperationRequest& request,
+                                               v1::InspectOperationResponse* response) {
+  return transport_->Call(&Transport::Admin::InspectOperation, request, response);
+}
+
+Connection::Error Connection::ListOperations(const v1::ListOperationsRequest& request,
+                                             v1::ListOperationsResponse* response) {
+  return transport_->Call(&Transport::Admin::ListOperations, request, response);
+}
+
+Connection::Error Connection::ResolveOperation(const v1::ResolveOperationRequest& request,
+                                               v1::ResolveOperationResponse* response) {
+  return transport_->Call(&Transport::Admin::ResolveOperation, request, response);
+}
+
+Connection::Error Connection::DeleteOperation(const v1::DeleteOperationRequest& request,
+                                              v1::DeleteOperationResponse* response) {
+  return transport_->Call(&Transport::Admin::DeleteOperation, request, response);
+}
+
+Connection::Error Connection::ListNamespaces(const v1::ListNamespacesRequest& request,
+                                             v1::ListNamespacesResponse* response) {
+  return transport_->Call(&Transport::Admin::ListNamespaces, request, response);
+}
+
+Connection::Error Connection::CheckHealth(const grpc::health::v1::HealthCheckRequest& request,
+                                          grpc::health::v1::HealthCheckResponse* response) {
+  return transport_->Call(&Transport::HealthService::Check, request, response);
+}
+
+}  // namespace idempotency::ctl

@@ -1,0 +1,72 @@
+// The calls of the API, one method each, as plain functions that wait: connect, send, wait for the
+// answer or for Ctrl-C. What went wrong comes back as a CallError that keeps apart what was never
+// sent from what may have been applied.
+#ifndef IDEMPOTENCY_CLIENT_CTL_CONNECTION_H_
+#define IDEMPOTENCY_CLIENT_CTL_CONNECTION_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/time/time.h"
+#include "client/ctl/call_error.h"
+#include "client/ctl/interrupt.h"
+#include "grpc/health/v1/health.pb.h"
+#include "idempotency/v1/admin_service.pb.h"
+#include "idempotency/v1/idempotency_service.pb.h"
+
+namespace idempotency::ctl {
+
+struct CallOptions {
+  // How long the server was asked to wait; comes on top of the timeout.
+  absl::Duration wait = absl::ZeroDuration();
+  // Runs when there is a connection, right before the request is sent.
+  std::function<void()> before_send;
+};
+
+// Thread safety: one call at a time.
+class Connection {
+ public:
+  // Any gRPC target: host:port, unix:/path. `timeout` bounds connecting, and then the answer.
+  // The interrupt must outlive the connection.
+  Connection(const std::string& server, absl::Duration timeout, const Interrupt* interrupt);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  using Error = std::optional<CallError>;
+
+  Error Reserve(const v1::ReserveRequest& request, v1::ReserveResponse* response,
+                const CallOptions& options = {});
+  Error Renew(const v1::RenewRequest& request, v1::RenewResponse* response);
+  Error Complete(const v1::CompleteRequest& request, v1::CompleteResponse* response);
+  Error Release(const v1::ReleaseRequest& request, v1::ReleaseResponse* response);
+  Error MarkUnresolved(const v1::MarkUnresolvedRequest& request,
+                       v1::MarkUnresolvedResponse* response);
+  Error GetOperation(const v1::GetOperationRequest& request, v1::GetOperationResponse* response,
+                     const CallOptions& options = {});
+  Error GetNamespace(const v1::GetNamespaceRequest& request, v1::GetNamespaceResponse* response);
+
+  Error InspectOperation(const v1::InspectOperationRequest& request,
+                         v1::InspectOperationResponse* response);
+  Error ListOperations(const v1::ListOperationsRequest& request,
+                       v1::ListOperationsResponse* response);
+  Error ResolveOperation(const v1::ResolveOperationRequest& request,
+                         v1::ResolveOperationResponse* response);
+  Error DeleteOperation(const v1::DeleteOperationRequest& request,
+                        v1::DeleteOperationResponse* response);
+  Error ListNamespaces(const v1::ListNamespacesRequest& request,
+                       v1::ListNamespacesResponse* response);
+
+  Error CheckHealth(const grpc::health::v1::HealthCheckRequest& request,
+                    grpc::health::v1::HealthCheckResponse* response);
+
+ private:
+  class Transport;
+  std::unique_ptr<Transport> transport_;
+};
+
+}  // namespace idempotency::ctl
+
+#endif  // IDEMPOTENCY_CLIENT_CTL_CONNECTION_H_

@@ -1,0 +1,120 @@
+#include "client/ctl/session.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <utility>
+
+#include "client/ctl/body_file.h"
+#include "client/ctl/format.h"
+
+namespace idempotency::ctl {
+namespace {
+
+std::string Json(const google::protobuf::Message& document) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  std::string text;
+  // Cannot fail: nothing of the API needs a type registry.
+  [[maybe_unused]] const auto status =
+      google::protobuf::util::MessageToJsonString(document, &text, options);
+  return text;
+}
+
+std::string WhyNoBody(const v1::CachedResponse& response) {
+  if (response.body_omitted()) return "it was larger than what the namespace keeps";
+  return "this answer holds none (get needs --request-file or --fingerprint to be given it)";
+}
+
+}  // namespace
+
+Session::Session(Globals globals, const System* system, std::vector<std::string> words)
+    : globals_(std::move(globals)),
+      system_(system),
+      words_(std::move(words)),
+      shown_(system->out),
+      connection_(globals_.server, globals_.timeout, system->interrupt) {}
+
+std::string Session::User() const {
+  return system_->env("USER").value_or(system_->env("LOGNAME").value_or(""));
+}
+
+Subject Session::SubjectOf(const v1::OperationId& id) const {
+  Subject subject;
+  subject.server = globals_.server;
+  subject.id = id;
+  subject.actor = User();
+  return subject;
+}
+
+FailedCall Session::Failed(std::string verb, bool changes, const v1::OperationId& id) const {
+  FailedCall call;
+  call.verb = std::move(verb);
+  call.changes = changes;
+  call.repeat = SameCommand(globals_.server, words_);
+  call.subject = SubjectOf(id);
+  return call;
+}
+
+bool Session::WriteAnswer(const std::string& path, const v1::CachedResponse& response) {
+  if (!response.has_body()) {
+    *system_->err << "idempotencyctl: no body was written to " << path << ": "
+                  << WhyNoBody(response) << "\n";
+    return false;
+  }
+  const std::string error = WriteBody(path, response.body(), *system_->out);
+  if (!error.empty()) *system_->err << "idempotencyctl: " << error << "\n";
+  return error.empty();
+}
+
+void Session::Show(const google::protobuf::Message& document, std::string_view text) {
+  if (globals_.json) {
+    *shown_ << Json(document);
+  } else {
+    *shown_ << text;
+  }
+}
+
+void Session::Advise(const NextSteps& steps) {
+  const std::string text = ToText(steps);
+  if (globals_.quiet || text.empty()) return;
+  // With JSON, standard output holds the document and nothing else.
+  if (globals_.json) {
+    *system_->err << text;
+  } else {
+    *shown_ << "\n" << text;
+  }
+}
+
+void Session::Note(std::string_view text) {
+  if (!globals_.quiet) *system_->err << text << std::endl;
+}
+
+ExitCode Session::Fail(const CallError& error, const FailedCall& call) {
+  if (globals_.json) {
+    v1::Result result;
+    *result.mutable_error() = ToProto(error);
+    *shown_ << Json(result);
+  }
+  *system_->err << FormatError(error, call.verb, globals_.server);
+  // A riddle is worse than noise: an unknown outcome is explained also with --quiet.
+  if (!globals_.quiet || error.delivery == Delivery::kUnknown) {
+    *system_->err << ToText(AfterError(error, call));
+  }
+  return ExitCodeOf(error);
+}
+
+ExitCode Session::Misused(std::string_view text) {
+  *system_->err << "idempotencyctl: " << text << "\n";
+  return ExitCode::kUsage;
+}
+
+ExitCode Session::Close(ExitCode code) {
+  system_->out->flush();
+  if (system_->out->good()) return code;
+  *system_->err << "idempotencyctl: standard output took not all of the answer; what was done "
+                   "stands (exit code "
+                << static_cast<int>(code) << " otherwise)\n";
+  return ExitCode::kNotWritten;
+}
+
+}  // namespace idempotency::ctl

@@ -1,0 +1,78 @@
+// One run of the tool: what was said for all commands, the connection, and where output goes.
+// Results go to standard output (one document with --output=json), everything else to standard
+// error.
+#ifndef IDEMPOTENCY_CLIENT_CTL_SESSION_H_
+#define IDEMPOTENCY_CLIENT_CTL_SESSION_H_
+
+#include <google/protobuf/message.h>
+
+#include <istream>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "client/ctl/command_line.h"
+#include "client/ctl/connection.h"
+#include "client/ctl/exit_code.h"
+#include "client/ctl/next_step.h"
+#include "client/ctl/system.h"
+
+namespace idempotency::ctl {
+
+struct Globals {
+  std::string server = kDefaultServer;
+  absl::Duration timeout = absl::Seconds(10);
+  bool json = false;
+  bool quiet = false;
+};
+
+// Thread safety: none; there is one thread.
+class Session {
+ public:
+  // `words`: the arguments after the program's name. The system must outlive the session.
+  Session(Globals globals, const System* system, std::vector<std::string> words);
+
+  Connection& connection() { return connection_; }
+  absl::Time Now() const { return system_->now(); }
+  std::string NewAttemptId() const { return system_->new_attempt_id(); }
+  std::istream& in() const { return *system_->in; }
+  // Who sits at the keyboard; empty where the environment does not say.
+  std::string User() const;
+  const Globals& globals() const { return globals_; }
+
+  Subject SubjectOf(const v1::OperationId& id) const;
+  // What Fail needs to know of a call with this verb.
+  FailedCall Failed(std::string verb, bool changes, const v1::OperationId& id) const;
+
+  // Standard output is for a body (--body-out=-): what Show prints goes to standard error.
+  void GiveOutputToBody() { shown_ = system_->err; }
+  // Whether the body is in the file (or on standard output); says so where it is not.
+  bool WriteAnswer(const std::string& path, const v1::CachedResponse& response);
+
+  // The answer: `document` as proto JSON, or `text`.
+  void Show(const google::protobuf::Message& document, std::string_view text);
+  // Not with --quiet.
+  void Advise(const NextSteps& steps);
+  // One line on standard error; not with --quiet.
+  void Note(std::string_view text);
+
+  ExitCode Fail(const CallError& error, const FailedCall& call);
+  // One line on standard error: nothing was sent.
+  ExitCode Misused(std::string_view text);
+
+  // The last word: `code`, unless standard output could not take what was written to it.
+  ExitCode Close(ExitCode code);
+
+ private:
+  const Globals globals_;
+  const System* const system_;
+  const std::vector<std::string> words_;
+  std::ostream* shown_;
+  Connection connection_;
+};
+
+}  // namespace idempotency::ctl
+
+#endif  // IDEMPOTENCY_CLIENT_CTL_SESSION_H_
