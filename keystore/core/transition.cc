@@ -368,6 +368,7 @@ uint32_t AttemptOf(const Record& record, uint64_t token) {
 
 Decision ExtendLease(Record record, const RenewCommand& command, const Policy& policy,
                      const Now& now) {
+  if (command.owner.has_value()) record.owner = *command.owner;
   if (command.dispatched && !record.started) {
     record.started = true;
     record.dispatched = true;
@@ -377,7 +378,6 @@ Decision ExtendLease(Record record, const RenewCommand& command, const Policy& p
                            .actor = record.owner.worker});
   }
   if (command.progress.has_value()) record.progress = command.progress;
-  if (command.owner.has_value()) record.owner = *command.owner;
   Time expire = std::min(Add(now.latest, command.lease), Add(record.acquire_time, policy.max_hold));
   // A retried attempt that has not started must not start after the provider's protection.
   const Time limit = RetryLeaseLimit(record, policy.terms);
