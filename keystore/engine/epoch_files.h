@@ -5,7 +5,7 @@
 //   idempotency epoch 1
 //   epoch 3
 //   token_ceiling 3145729
-//   crc32 1c291ca3          of all that is above
+//   crc32 89ea5ad1          of all that is above
 //
 // A new state counts once both files hold it, so that either of them alone is enough.
 //

@@ -296,8 +296,9 @@ Pressure RocksDbEngine::pressure() const {
 }
 
 void RocksDbEngine::LookAround() {
-  if (!look_around_.Due(options_.engine.now().latest)) return;
-  space_->Check();
+  const bool due = look_around_.Due(options_.engine.now().latest);
+  if (due) space_->Check();
+  if (!due && !health_->TakeStallHint()) return;
   uint64_t stopped = 0;
   uint64_t delayed_rate = 0;
   rocksdb::DB& db = store_->db();

@@ -21,11 +21,14 @@ void StoreHealth::Die(std::string_view why) {
        absl::StrCat("the store takes no more writes; restart the process: ", std::string(why)));
 }
 
-void StoreHealth::OnStallConditionsChanged(const rocksdb::WriteStallInfo& info) {
-  const bool stalled = info.condition.cur != rocksdb::WriteStallCondition::kNormal;
+void StoreHealth::SetStalled(bool stalled) {
   if (stalled_.exchange(stalled) == stalled) return;
-  log_(kLogWarning, absl::StrCat("writes to the family ", info.cf_name,
-                                 stalled ? " are held up" : " run freely again"));
+  log_(kLogWarning, stalled ? "writes to the store are held up: new keys are refused"
+                            : "writes to the store run freely again");
+}
+
+void StoreHealth::OnStallConditionsChanged(const rocksdb::WriteStallInfo& /*info*/) {
+  stall_hint_.store(true);
 }
 
 void StoreHealth::OnBackgroundError(rocksdb::BackgroundErrorReason /*reason*/,

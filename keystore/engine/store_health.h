@@ -10,6 +10,7 @@
 #include <rocksdb/status.h>
 
 #include <atomic>
+#include <string_view>
 #include <utility>
 
 #include "keystore/engine/engine_log.h"
@@ -25,8 +26,11 @@ class StoreHealth final : public rocksdb::EventListener {
   void Die(std::string_view why);
 
   bool stalled() const { return stalled_.load(); }
-  // What RocksDB says when it is asked: puts right what crossing notices have left.
-  void SetStalled(bool stalled) { stalled_.store(stalled); }
+  // What RocksDB says when it is asked. Logs a change.
+  void SetStalled(bool stalled);
+  // Whether it may say something else than before. RocksDB gives its notices late and out of
+  // order (of a stopped write only when that goes on), so that they are hints and no more.
+  bool TakeStallHint() { return stall_hint_.exchange(false); }
 
   void OnStallConditionsChanged(const rocksdb::WriteStallInfo& info) override;
   void OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* error) override;
@@ -37,6 +41,7 @@ class StoreHealth final : public rocksdb::EventListener {
   const LogFunction log_;
   std::atomic<bool> alive_{true};
   std::atomic<bool> stalled_{false};
+  std::atomic<bool> stall_hint_{false};
 };
 
 }  // namespace idempotency::keystore
