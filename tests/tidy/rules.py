@@ -26,7 +26,7 @@ STANDARD = re.compile(
     r"|c(?:assert|ctype|errno|fenv|float|inttypes|limits|locale|math|setjmp|signal|stdarg|stddef"
     r"|stdint|stdio|stdlib|string|time|uchar|wchar|wctype))"
 )
-POSIX = r"(?:dirent|fcntl|netdb|poll|pthread|signal|spawn|termios|time|unistd)\.h|(?:arpa|netinet|sys)/.*"
+POSIX = r"(?:dirent|fcntl|netdb|poll|pthread|signal|spawn|stdlib|termios|time|unistd)\.h|(?:arpa|netinet|sys)/.*"
 SHELL = r"keystore/\w+\.h"
 PROTOBUF = r"google/protobuf/.*"
 GRPC = r"grpc/.*|grpcpp/.*"
@@ -65,32 +65,38 @@ ENGINE_HEADERS = re.compile(r"keystore/engine/(?:open_engine|engine)\.h")
 
 # --- Calls --------------------------------------------------------------------------------------
 
+# The only files that ask the system for the time, for chance, or to be left alone for a while.
+CLOCK = {"keystore/clock.cc"}
+CTL = {"client/ctl/main.cc"}
+CLIENT_ENVIRONMENT = {"client/src/system_environment.cc"}
+MAIN = {"service/main.cc"}
+
 # (what, how it is recognised, the files that may, what the others do instead)
 BANNED_CALLS = [
     ("the wall clock",
      r"\b(?:system_clock|high_resolution_clock|utc_clock)::now\b|\babsl::Now\b|\bgettimeofday\b"
      r"|\bclock_gettime\b|\btime\s*\(\s*(?:nullptr|NULL|0)\s*\)",
-     {"keystore/clock.cc"},
+     CLOCK | CTL | CLIENT_ENVIRONMENT,
      "take a Now, a Clock or a time as an argument"),
     ("the monotonic clock",
      r"\bsteady_clock::now\b",
-     {"keystore/clock.cc"},
+     CLOCK | CLIENT_ENVIRONMENT,
      "take a Now, a Clock or a time as an argument"),
     ("randomness",
      r"\bs?rand\s*\(|\brandom_device\b|\bgetrandom\b|\bRAND_bytes\b|\babsl::BitGen\b",
-     set(),
+     CTL | CLIENT_ENVIRONMENT,
      "take the random value, or what makes it, as an argument"),
     ("sleeping",
      r"\bsleep_for\b|\bsleep_until\b|\bu?sleep\s*\(|\bnanosleep\b|\babsl::SleepFor\b",
-     set(),
+     CLIENT_ENVIRONMENT,
      "wait for an event, or move a ManualClock"),
     ("standard output",
      r"\bstd::(?:cout|cerr|clog)\b|(?<![\w:.])(?:std::)?(?:v?printf|puts|putchar)\s*\(",
-     {"service/main.cc", "client/ctl/main.cc"},
+     MAIN | CTL,
      "write to the stream or the log that you were given"),
     ("the environment",
      r"\b(?:secure_)?getenv\b",
-     {"service/main.cc", "client/ctl/main.cc"},
+     MAIN | CTL,
      "take the setting as an argument"),
     ("exceptions of our own",
      r"\bthrow\b",
