@@ -65,13 +65,13 @@ std::string ExitCodeHelp() {
   10   reserve: ALREADY_HELD by this attempt; go on only if nothing was started
   11   reserve: IN_PROGRESS, another attempt is at it
   12   reserve: COMPLETED, use the stored answer
-  13   reserve, release, mark-unresolved: UNRESOLVED, nobody knows whether it happened
+  13   reserve: UNRESOLVED; release: an earlier attempt's outcome is still unknown
   14   reserve: FINGERPRINT_MISMATCH, the key belongs to another request
   15   reserve: EXPIRED, it completed, and the answer is no longer kept
   16   reserve: TOO_OLD, older than what is remembered
   17   get --exit-code: FREED, the next reserve acquires it
   20   an answer that this version does not know: stop
-  130  interrupted; what was in flight may have been applied, repeating it is safe
+  130  Ctrl-C (143: SIGTERM); what was in flight may have been applied, repeating is safe
 get --exit-code uses 11, 12, 13, 15 and 17 for the state that it finds.)";
 }
 

@@ -113,11 +113,12 @@ constexpr char kExitCodes[] =
 void AddResolve(CLI::App* app, Action* action) {
   CLI::App* resolve = AddCommand(app, "resolve", "Settle an UNRESOLVED operation");
   resolve->require_subcommand(1);
-  resolve->footer(
+  SetFooter(
+      resolve,
       std::string(kExitCodes) +
-      "\nFind out first (idempotencyctl inspect), then say what is so:\n"
-      "  idempotencyctl resolve completed payments acct-1 order-7 --verdict=succeeded \\\n"
-      "      --reason='charge ch_1 is in the provider dashboard'\n");
+          "\nFind out first (idempotencyctl inspect), then say what is so:\n"
+          "  idempotencyctl resolve completed payments acct-1 order-7 --verdict=succeeded \\\n"
+          "      --reason='charge ch_1 is in the provider dashboard'\n");
   std::shared_ptr<ResolveOptions> options;
   CLI::App* completed =
       AddKind(resolve, "completed", "The effect happened; this is the answer to replay",

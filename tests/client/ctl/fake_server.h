@@ -1,0 +1,109 @@
+// A real gRPC server on loopback that answers what the test says, and the tool run against it in
+// this process. One test, one server.
+#ifndef IDEMPOTENCY_TESTS_CLIENT_CTL_FAKE_SERVER_H_
+#define IDEMPOTENCY_TESTS_CLIENT_CTL_FAKE_SERVER_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/ctl/exit_code.h"
+#include "client/ctl/interrupt.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "idempotency/v1/admin_service.grpc.pb.h"
+#include "idempotency/v1/idempotency_service.grpc.pb.h"
+
+namespace idempotency::ctl {
+
+// What one method was last asked, how often, and what it answers.
+template <typename Request, typename Response>
+struct Method {
+  using Answer = std::function<grpc::Status(grpc::ServerContext*, const Request&, Response*)>;
+  Request request;
+  int calls = 0;
+  Response response;
+  // Instead of `response`.
+  Answer answer;
+
+  grpc::Status Run(grpc::ServerContext* context, const Request* asked, Response* reply) {
+    request = *asked;
+    ++calls;
+    if (answer) return answer(context, *asked, reply);
+    *reply = response;
+    return grpc::Status::OK;
+  }
+};
+
+#define IDEMPOTENCY_FAKE_METHOD(name, member)                                       \
+  Method<v1::name##Request, v1::name##Response> member;                             \
+  grpc::Status name(grpc::ServerContext* context, const v1::name##Request* request, \
+                    v1::name##Response* response) override {                        \
+    return member.Run(context, request, response);                                  \
+  }
+
+struct FakeService : v1::IdempotencyService::Service {
+  IDEMPOTENCY_FAKE_METHOD(Reserve, reserve)
+  IDEMPOTENCY_FAKE_METHOD(Renew, renew)
+  IDEMPOTENCY_FAKE_METHOD(Complete, complete)
+  IDEMPOTENCY_FAKE_METHOD(Release, release)
+  IDEMPOTENCY_FAKE_METHOD(MarkUnresolved, mark)
+  IDEMPOTENCY_FAKE_METHOD(GetOperation, get)
+  IDEMPOTENCY_FAKE_METHOD(GetNamespace, get_namespace)
+};
+
+struct FakeAdmin : v1::IdempotencyAdminService::Service {
+  IDEMPOTENCY_FAKE_METHOD(InspectOperation, inspect)
+  IDEMPOTENCY_FAKE_METHOD(ListOperations, list)
+  IDEMPOTENCY_FAKE_METHOD(ResolveOperation, resolve)
+  IDEMPOTENCY_FAKE_METHOD(DeleteOperation, erase)
+  IDEMPOTENCY_FAKE_METHOD(ListNamespaces, list_namespaces)
+};
+
+#undef IDEMPOTENCY_FAKE_METHOD
+
+struct FakeHealth : grpc::health::v1::Health::Service {
+  Method<grpc::health::v1::HealthCheckRequest, grpc::health::v1::HealthCheckResponse> check;
+  grpc::Status Check(grpc::ServerContext* context,
+                     const grpc::health::v1::HealthCheckRequest* request,
+                     grpc::health::v1::HealthCheckResponse* response) override {
+    return check.Run(context, request, response);
+  }
+};
+
+// A refusal as the service makes it.
+grpc::Status Refuse(grpc::ServerContext* context, grpc::StatusCode code, const std::string& reason,
+                    const std::string& message);
+
+struct RunResult {
+  int code = 0;
+  std::string out;
+  std::string err;
+};
+
+class FakeServer {
+ public:
+  FakeServer();
+  ~FakeServer();
+
+  // Runs the tool with the server in its environment.
+  RunResult Run(const std::vector<std::string>& words, const std::string& standard_input = "");
+
+  FakeService service;
+  FakeAdmin admin;
+  FakeHealth health;
+  std::map<std::string, std::string> env;
+  Interrupt interrupt;
+
+ private:
+  std::unique_ptr<grpc::Server> server_;
+};
+
+inline constexpr char kAttemptId[] = "attempt-0123456789abcdef";
+
+}  // namespace idempotency::ctl
+
+#endif  // IDEMPOTENCY_TESTS_CLIENT_CTL_FAKE_SERVER_H_
