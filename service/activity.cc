@@ -158,6 +158,8 @@ void Activity::OnUnreadable(const core::Key& key) {
 void Activity::OnCommit(size_t commands, size_t writes) { metrics_->OnCommit(commands, writes); }
 
 void Activity::OnEngineDead() {
+  // The key store notices it by a failed write, the timers by asking.
+  if (engine_dead_.exchange(true)) return;
   log_->Write(LogLevel::kError, "engine_dead",
               {{"next_step", "the process exits; start it again to reopen the store"}});
   if (on_engine_dead_) on_engine_dead_();
@@ -176,6 +178,20 @@ void Activity::OnRefused(Verb verb, const Failure& failure, std::string_view nam
 void Activity::OnSensitiveKey(std::string_view name_space, std::string_view looks_like) {
   log_->Write(LogLevel::kWarning, "key_looks_sensitive",
               {{"namespace", name_space}, {"looks_like", looks_like}});
+}
+
+void Activity::OnClockDoubt(bool in_doubt) {
+  if (!in_doubt) return log_->Write(LogLevel::kInfo, "clock_trusted");
+  log_->Write(LogLevel::kWarning, "clock_in_doubt",
+              {{"next_step",
+                "nothing expires and no new attempt is granted until the kernel's clock is "
+                "synchronised; start with --trust_clock where it is right"}});
+}
+
+void Activity::OnClockMarkFailed(std::string_view why) {
+  // Once: the next second would say the same.
+  if (clock_mark_failed_.exchange(true)) return;
+  log_->Write(LogLevel::kWarning, "clock_mark_failed", {{"error", why}});
 }
 
 }  // namespace idempotency::service

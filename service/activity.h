@@ -5,6 +5,7 @@
 #ifndef IDEMPOTENCY_SERVICE_ACTIVITY_H_
 #define IDEMPOTENCY_SERVICE_ACTIVITY_H_
 
+#include <atomic>
 #include <functional>
 #include <string_view>
 
@@ -21,7 +22,7 @@ namespace idempotency::service {
 // Thread safety: all methods may be called from any thread; none blocks.
 class Activity final : public keystore::Observer {
  public:
-  // Both must outlive it. `on_engine_dead` is called at most once, and must not block.
+  // Both must outlive it. `on_engine_dead` is called at most once and must not block.
   Activity(Log* log, Metrics* metrics, std::function<void()> on_engine_dead);
 
   void OnAnswer(const keystore::Request& request, const core::Answer& answer) override;
@@ -34,11 +35,16 @@ class Activity final : public keystore::Observer {
   void OnRefused(Verb verb, const Failure& failure, std::string_view name_space);
   // A new key that looks like something that should not be a key, and is let through.
   void OnSensitiveKey(std::string_view name_space, std::string_view looks_like);
+  // The clock has jumped and nobody has confirmed it, or somebody has.
+  void OnClockDoubt(bool in_doubt);
+  void OnClockMarkFailed(std::string_view why);
 
  private:
   Log* const log_;
   Metrics* const metrics_;
   const std::function<void()> on_engine_dead_;
+  std::atomic<bool> engine_dead_{false};
+  std::atomic<bool> clock_mark_failed_{false};
 };
 
 }  // namespace idempotency::service

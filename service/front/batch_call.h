@@ -1,0 +1,47 @@
+// IdempotencyService.Batch: many commands, one answer.
+#ifndef IDEMPOTENCY_SERVICE_FRONT_BATCH_CALL_H_
+#define IDEMPOTENCY_SERVICE_FRONT_BATCH_CALL_H_
+
+#include <atomic>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "idempotency/v1/idempotency_service.pb.h"
+#include "keystore/key_store.h"
+#include "service/front/unary_call.h"
+
+namespace idempotency::service {
+
+// Puts all commands to the key store together, so that they share its batches, and answers when
+// the last has been answered. Commands on one key are applied in the order sent.
+class BatchCall final : public UnaryReactor {
+ public:
+  BatchCall(const FrontDesk* desk, grpc::CallbackServerContext* context, const grpc::ByteBuffer& in,
+            grpc::ByteBuffer* out);
+
+ private:
+  using Submissions = std::vector<std::pair<keystore::Request, keystore::ReplyCallback>>;
+
+  void Start(const grpc::ByteBuffer& in);
+  void Admit(const Caller& caller, v1::Command* command, size_t index, Submissions* submissions);
+  void OnReply(const keystore::Reply& reply, size_t index);
+  void NoteAnswered();
+  void OnCancel() override;
+
+  const FrontDesk* const desk_;
+  std::vector<Ticket> tickets_;
+  std::vector<keystore::CancelHandle> handles_;
+  v1::BatchResponse response_;  // each result is written by one reply alone
+  // Commands not yet answered, and one more until all are submitted.
+  std::atomic<size_t> unanswered_{1};
+};
+
+// Keeps `response` within `max_bytes`: results that do not fit become errors that ask for the
+// command to be sent again by itself, which is safe for every command. Those that have changed
+// something are kept before those that have only read.
+void FitResults(size_t max_bytes, v1::BatchResponse* response);
+
+}  // namespace idempotency::service
+
+#endif  // IDEMPOTENCY_SERVICE_FRONT_BATCH_CALL_H_

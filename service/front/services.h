@@ -1,0 +1,22 @@
+// The two gRPC services, as something a server can register. How calls are run is decided here
+// and in the reactors beside, and can change without touching anything else.
+#ifndef IDEMPOTENCY_SERVICE_FRONT_SERVICES_H_
+#define IDEMPOTENCY_SERVICE_FRONT_SERVICES_H_
+
+#include <memory>
+
+#include "grpcpp/impl/service_type.h"
+#include "service/front/front_desk.h"
+#include "service/front/pipeline_call.h"
+#include "service/worker.h"
+
+namespace idempotency::service {
+
+// All arguments must outlive the service, and the server it is registered with.
+std::unique_ptr<grpc::Service> MakeIdempotencyService(const FrontDesk* desk,
+                                                      PipelineRegistry* pipelines);
+std::unique_ptr<grpc::Service> MakeAdminService(const FrontDesk* desk, Worker* worker);
+
+}  // namespace idempotency::service
+
+#endif  // IDEMPOTENCY_SERVICE_FRONT_SERVICES_H_

@@ -1,0 +1,52 @@
+#include "service/front/transport.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "grpc/support/time.h"
+#include "grpcpp/impl/codegen/proto_utils.h"
+
+namespace idempotency::service {
+namespace {
+
+// Until the deadline, by the clock that nobody sets; unset: there is no deadline.
+std::optional<core::Duration> TimeLeft(gpr_timespec deadline) {
+  const gpr_timespec monotonic = gpr_convert_clock_type(deadline, GPR_CLOCK_MONOTONIC);
+  if (gpr_time_cmp(monotonic, gpr_inf_future(GPR_CLOCK_MONOTONIC)) == 0) return std::nullopt;
+  const gpr_timespec left = gpr_time_sub(monotonic, gpr_now(GPR_CLOCK_MONOTONIC));
+  return core::Duration(std::max<int64_t>(gpr_time_to_millis(left), 0));
+}
+
+}  // namespace
+
+std::optional<Failure> Parse(const grpc::ByteBuffer& bytes, google::protobuf::Message* out) {
+  grpc::ByteBuffer copy(bytes);  // of references; reading consumes it
+  if (grpc::SerializationTraits<google::protobuf::Message>::Deserialize(&copy, out).ok()) {
+    return std::nullopt;
+  }
+  return Failure{core::Reason::kInvalidField,
+                 {},
+                 "The request is not a message of this method; texts must be UTF-8, and the "
+                 "client's protos those of the service.",
+                 std::nullopt};
+}
+
+bool Serialize(const google::protobuf::Message& message, grpc::ByteBuffer* out) {
+  bool own_buffer = false;
+  return grpc::SerializationTraits<google::protobuf::Message>::Serialize(message, out, &own_buffer)
+      .ok();
+}
+
+Caller CallerOf(const grpc::CallbackServerContext& context) {
+  // Nobody authenticates yet: whoever can connect is somebody without a name.
+  return Caller{Principal{}, TimeLeft(context.raw_deadline())};
+}
+
+grpc::Status RefuseCall(const Failure& failure, grpc::CallbackServerContext* context) {
+  context->AddTrailingMetadata(kReasonTrailer, std::string(ReasonName(failure.reason)));
+  return ToStatus(failure);
+}
+
+}  // namespace idempotency::service

@@ -1,0 +1,33 @@
+// What is between gRPC and the front desk: messages as bytes, who calls, until when, and how a
+// refusal leaves.
+//
+// Methods are registered in gRPC's raw form, so that a request that cannot be parsed is answered
+// with a reason like any other bad request.
+#ifndef IDEMPOTENCY_SERVICE_FRONT_TRANSPORT_H_
+#define IDEMPOTENCY_SERVICE_FRONT_TRANSPORT_H_
+
+#include <optional>
+
+#include "google/protobuf/message.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/support/status.h"
+#include "service/error_table.h"
+#include "service/front/front_desk.h"
+
+namespace idempotency::service {
+
+// Why the bytes are not a message of this kind; nothing where `out` now holds it.
+std::optional<Failure> Parse(const grpc::ByteBuffer& bytes, google::protobuf::Message* out);
+
+// False only where a message is too large for protobuf.
+[[nodiscard]] bool Serialize(const google::protobuf::Message& message, grpc::ByteBuffer* out);
+
+Caller CallerOf(const grpc::CallbackServerContext& context);
+
+// The status that refuses the call; also adds the trailer that names the reason.
+grpc::Status RefuseCall(const Failure& failure, grpc::CallbackServerContext* context);
+
+}  // namespace idempotency::service
+
+#endif  // IDEMPOTENCY_SERVICE_FRONT_TRANSPORT_H_

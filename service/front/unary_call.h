@@ -1,0 +1,86 @@
+// One unary call, from its bytes to its end.
+//
+// The reactors hold themselves until gRPC says that the call is over. A reply may come on any
+// thread, also before the method's handler has returned; gRPC puts off whatever a reactor does
+// until then, so that nothing here has to lock.
+#ifndef IDEMPOTENCY_SERVICE_FRONT_UNARY_CALL_H_
+#define IDEMPOTENCY_SERVICE_FRONT_UNARY_CALL_H_
+
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "grpcpp/support/server_callback.h"
+#include "keystore/key_store.h"
+#include "service/front/front_desk.h"
+#include "service/front/transport.h"
+
+namespace idempotency::service {
+
+// Common to all unary calls: how they end.
+class UnaryReactor : public grpc::ServerUnaryReactor {
+ protected:
+  UnaryReactor(grpc::CallbackServerContext* context, grpc::ByteBuffer* out)
+      : context_(context), out_(out) {}
+
+  // Ends the call, once. Nothing may be done with the reactor afterwards.
+  void FinishWith(const std::optional<Failure>& failure,
+                  const google::protobuf::Message& response) {
+    if (failure) return Finish(RefuseCall(*failure, context_));
+    if (!Serialize(response, out_)) return Finish(RefuseCall(Failure{}, context_));
+    Finish(grpc::Status::OK);
+  }
+  void FinishCancelled() {
+    Finish(grpc::Status(grpc::StatusCode::CANCELLED, "The caller has gone."));
+  }
+
+  grpc::CallbackServerContext* context() const { return context_; }
+
+ private:
+  void OnDone() override { delete this; }
+
+  grpc::CallbackServerContext* const context_;
+  grpc::ByteBuffer* const out_;
+};
+
+// A call that is one command.
+template <typename Request, typename Response>
+class CommandCall final : public UnaryReactor {
+ public:
+  CommandCall(const FrontDesk* desk, Verb verb, grpc::CallbackServerContext* context,
+              const grpc::ByteBuffer& in, grpc::ByteBuffer* out)
+      : UnaryReactor(context, out), desk_(desk) {
+    Start(verb, in);
+  }
+
+ private:
+  void Start(Verb verb, const grpc::ByteBuffer& in) {
+    Request request;
+    if (auto failure = Parse(in, &request)) {
+      return FinishWith(desk_->Refused(verb, *std::move(failure)), response_);
+    }
+    Admission admission = desk_->Admit(CallerOf(*context()), &request);
+    if (auto* failure = std::get_if<Failure>(&admission)) return FinishWith(*failure, response_);
+    auto& admitted = std::get<Admitted>(admission);
+    ticket_ = std::move(admitted.ticket);
+    handle_ = desk_->store()->Submit(std::move(admitted.request),
+                                     [this](keystore::Reply reply) { OnReply(reply); });
+  }
+
+  void OnReply(const keystore::Reply& reply) {
+    if (reply.cancelled) return FinishCancelled();
+    FinishWith(desk_->Answer(reply, ticket_, &response_), response_);
+  }
+
+  // A waiter is let go; what was accepted of the other verbs is applied all the same.
+  void OnCancel() override { desk_->store()->Cancel(handle_); }
+
+  const FrontDesk* const desk_;
+  Ticket ticket_;
+  keystore::CancelHandle handle_;
+  Response response_;
+};
+
+}  // namespace idempotency::service
+
+#endif  // IDEMPOTENCY_SERVICE_FRONT_UNARY_CALL_H_
