@@ -49,14 +49,14 @@ class PatientSink final : public spdlog::sinks::base_sink<std::mutex> {
 
   bool Ready() {
     if (given_up_) return false;
-    pollfd sink{fd_, POLLOUT, 0};
+    pollfd output{fd_, POLLOUT, 0};
     const bool hurry = hurry_.load(std::memory_order_relaxed);
     int ready = 0;
     do {
-      ready = poll(&sink, 1, hurry ? 0 : kSinkPatienceMs);
+      ready = poll(&output, 1, hurry ? 0 : kSinkPatienceMs);
     } while (ready < 0 && errno == EINTR);
     if (ready <= 0 && hurry) given_up_ = true;
-    return ready > 0 && (sink.revents & POLLOUT) != 0;
+    return ready > 0 && (output.revents & POLLOUT) != 0;
   }
 
   // Not more than a pipe that is ready takes without blocking.
