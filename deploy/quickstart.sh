@@ -64,7 +64,7 @@ build() {
   fi
   heading "Building the release binaries (build/release/bin)"
   cmake --preset release >"$work/cmake.log" 2>&1 || { cat "$work/cmake.log"; exit 1; }
-  cmake --build --preset release
+  cmake --build --preset release --target idempotencyd idempotencyctl
 }
 
 start_server() {
