@@ -165,7 +165,7 @@ tell_crash() {
   heading "8. The person on call sees what is open"
   ctl 0 list payments --state=unresolved
   heading "9. The provider's records show the charge: the operation is settled as completed"
-  ctl 0 resolve payments acct_1 "$key" completed --verdict=succeeded --actor=alice \
+  ctl 0 resolve completed payments acct_1 "$key" --verdict=succeeded --actor=alice \
     --reason="the provider lists ch_7Xq2 for this order" --http-status=200 \
     --content-type=application/json --body-file="$examples/charge_answer.json"
   ctl 12 reserve payments acct_1 "$key" --request-file="$examples/charge.json"
