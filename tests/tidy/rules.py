@@ -60,7 +60,7 @@ LAYERS = [
 ]  # fmt: skip
 
 # Who opens an engine: nobody else in the service knows that there are several.
-ENGINE_OPENERS = re.compile(r"service/(?:main|server)\.(?:cc|h)")
+ENGINE_OPENERS = re.compile(r"service/(?:flags|main|server)\.(?:cc|h)")
 ENGINE_HEADERS = re.compile(r"keystore/engine/(?:open_engine|engine)\.h")
 
 # --- Calls --------------------------------------------------------------------------------------
