@@ -31,10 +31,6 @@ die() {
   exit 1
 }
 
-is_installed() {
-  [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
-}
-
 # apt-get as root, patient with a busy lock and a lossy network.
 apt_get() {
   local as_root=()
@@ -82,10 +78,12 @@ main() {
     die "no apt here: install the equivalents of these Debian 12 packages yourself: ${wanted[*]}"
   fi
 
+  local package known
+  # Fails where one is not known at all, and tells of the others all the same.
+  known=$(dpkg-query -W -f='${Package} ${db:Status-Status}\n' "${wanted[@]}" 2>/dev/null) || true
   missing=()
-  local package
   for package in "${wanted[@]}"; do
-    is_installed "$package" || missing+=("$package")
+    [[ $'\n'"$known"$'\n' == *$'\n'"$package installed"$'\n'* ]] || missing+=("$package")
   done
   [ ${#missing[@]} -gt 0 ] || return 0
 

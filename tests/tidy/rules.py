@@ -26,7 +26,10 @@ STANDARD = re.compile(
     r"|c(?:assert|ctype|errno|fenv|float|inttypes|limits|locale|math|setjmp|signal|stdarg|stddef"
     r"|stdint|stdio|stdlib|string|time|uchar|wchar|wctype))"
 )
-POSIX = r"(?:dirent|fcntl|netdb|poll|pthread|signal|spawn|stdlib|termios|time|unistd)\.h|(?:arpa|netinet|sys)/.*"
+SYSTEM = (
+    r"(?:dirent|fcntl|netdb|poll|pthread|signal|spawn|stdlib|termios|time|unistd)\.h"
+    r"|(?:arpa|linux|netinet|sys)/.*"
+)
 SHELL = r"keystore/\w+\.h"
 PROTOBUF = r"google/protobuf/.*"
 GRPC = r"grpc/.*|grpcpp/.*"
@@ -41,21 +44,23 @@ LAYERS = [
     ("keystore/engine/open_engine.h",
      [r"keystore/core/.*", r"keystore/engine/engine\.h", r"absl/.*"]),
     ("keystore/engine/",
-     [r"keystore/(?:core|codec|engine)/.*", r"absl/.*", r"rocksdb/.*", r"zlib\.h", POSIX]),
+     [r"keystore/(?:core|codec|engine)/.*", r"absl/.*", r"rocksdb/.*", r"zlib\.h", SYSTEM]),
     ("keystore/",
-     [r"keystore/core/.*", r"keystore/engine/engine\.h", SHELL, r"absl/.*", r"zlib\.h", POSIX]),
+     [r"keystore/core/.*", r"keystore/engine/engine\.h", SHELL, r"absl/.*", r"zlib\.h", SYSTEM]),
     ("service/",
      [r"service/.*", r"keystore/core/.*", SHELL, r"idempotency/(?:v1|config)/.*", r"google/rpc/.*",
-      PROTOBUF, GRPC, r"absl/.*", r"yaml-cpp/.*", r"spdlog/.*", r"openssl/.*", POSIX]),
+      PROTOBUF, GRPC, r"absl/.*", r"yaml-cpp/.*", r"spdlog/.*", r"openssl/.*", SYSTEM]),
     ("client/include/",
      [r"idempotency/(?!config/).*", PROTOBUF, GRPC, r"absl/.*"]),
+    ("client/include/idempotency/testing/",
+     [r"idempotency/(?!config/).*", PROTOBUF, GRPC, r"absl/.*", TESTING]),
     ("client/",
      [r"client/.*", r"idempotency/(?!config/).*", PROTOBUF, GRPC, r"absl/.*", r"openssl/.*",
-      r"CLI/.*", POSIX]),
+      r"CLI/.*", SYSTEM]),
     # Everything here also runs under the thread sanitizer, where there is no gRPC.
     ("tests/keystore/",
      [r"tests/(?:keystore|support)/.*", r"keystore/.*", r"absl/.*", r"rocksdb/.*", r"zlib\.h",
-      TESTING, POSIX]),
+      TESTING, SYSTEM]),
     ("tests/", [r".*"]),
 ]  # fmt: skip
 

@@ -1,0 +1,107 @@
+#include "tests/support/server_process.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+namespace idempotency::testing {
+namespace {
+
+// Long enough for a slow machine to recover a store; a healthy one takes a fraction.
+constexpr int kStartSeconds = 60;
+constexpr useconds_t kPollMicroseconds = 20'000;
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
+}  // namespace
+
+TempDirectory::TempDirectory() {
+  std::string name = std::filesystem::temp_directory_path() / "idempotency.XXXXXX";
+  if (mkdtemp(name.data()) == nullptr) std::abort();
+  path_ = name;
+}
+
+TempDirectory::~TempDirectory() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+ServerProcess::ServerProcess(std::vector<std::string> flags) : flags_(std::move(flags)) { Start(); }
+
+ServerProcess::~ServerProcess() { Kill(); }
+
+void ServerProcess::Start() {
+  const char* binary = std::getenv("IDEMPOTENCYD");
+  ASSERT_NE(binary, nullptr) << "set IDEMPOTENCYD to the binary; tests/run.sh does";
+  const std::string port_file = files_.path() + "/port";
+  const std::string log_file = files_.path() + "/log";
+  std::filesystem::remove(port_file);
+  std::vector<std::string> arguments{binary, "--listen=127.0.0.1:0", "--port_file=" + port_file};
+  arguments.insert(arguments.end(), flags_.begin(), flags_.end());
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  pid_ = fork();
+  ASSERT_GE(pid_, 0);
+  if (pid_ == 0) {
+    const int log = open(log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    dup2(log, STDERR_FILENO);
+    execv(binary, argv.data());
+    _exit(127);
+  }
+  port_ = 0;
+  for (int i = 0; i < kStartSeconds * 1'000'000 / int{kPollMicroseconds} && port_ == 0; ++i) {
+    usleep(kPollMicroseconds);
+    port_ = std::atoi(ReadFile(port_file).c_str());
+    if (port_ == 0 && waitpid(pid_, nullptr, WNOHANG) == pid_) {
+      pid_ = -1;
+      break;
+    }
+  }
+  ASSERT_NE(port_, 0) << "the server did not start; it says:\n" << Log();
+}
+
+int ServerProcess::Wait() {
+  int status = 0;
+  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  pid_ = -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+void ServerProcess::Kill() {
+  if (pid_ < 0) return;
+  kill(pid_, SIGKILL);
+  Wait();
+}
+
+int ServerProcess::Terminate() {
+  kill(pid_, SIGTERM);
+  return Wait();
+}
+
+void ServerProcess::Signal(int signal) { kill(pid_, signal); }
+
+std::shared_ptr<grpc::Channel> ServerProcess::Channel() const {
+  grpc::ChannelArguments arguments;
+  // Each its own connection, as from another process.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetMaxReceiveMessageSize(-1);
+  return grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(port_),
+                                   grpc::InsecureChannelCredentials(), arguments);
+}
+
+std::string ServerProcess::Log() const { return ReadFile(files_.path() + "/log"); }
+
+}  // namespace idempotency::testing
