@@ -3,34 +3,33 @@
 #define IDEMPOTENCY_SERVICE_FLAGS_H_
 
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "keystore/engine/open_engine.h"
-#include "service/log.h"
+#include "absl/status/statusor.h"
 
 namespace idempotency::service {
 
+// Each member is the flag of its name, with its default.
 struct Flags {
-  std::string data_dir;
-  std::string listen;
+  std::string data_dir = "./var/idempotencyd";
+  std::string listen = "127.0.0.1:7420";
   std::string config;
   bool check_config = false;
-  std::string engine;
-  LogLevel log_level = LogLevel::kInfo;
+  std::string engine = "rocksdb";
+  std::string log_level = "info";
+  std::string port_file;
+  int ballast_mb = 64;
+  int block_cache_mb = 256;
+  int memtable_mb = 64;
+  bool trust_clock = false;
   bool version = false;
   bool help = false;
-  bool trust_clock = false;
-  int block_cache_mb = 0;
-  int memtable_mb = 0;
-  int ballast_mb = 0;
-  std::string port_file;
 };
 
-// Reads `arguments`, the program's name not among them. INVALID_ARGUMENT, in words for whoever
-// typed them, for a flag that does not exist, a value that is not one, or anything else.
-absl::Status ParseFlags(const std::vector<std::string>& arguments, Flags* flags);
+// Reads `arguments`, the program's name not among them: "--name=value", "--name value", and
+// "--name" or "--noname" of a truth value. INVALID_ARGUMENT, in words for whoever typed them, for
+// a flag that does not exist, a value that is not one of its values, or anything else.
+absl::StatusOr<Flags> ParseFlags(const std::vector<std::string>& arguments);
 
 // What --help prints.
 std::string HelpText();

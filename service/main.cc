@@ -59,9 +59,9 @@ sigset_t BlockSignals() {
   return signals;
 }
 
-int Complain(int exit_code, const absl::Status& status) {
-  std::cerr << "idempotencyd: " << std::string(status.message()) << std::endl;
-  return exit_code;
+int Complain(const absl::Status& wrong_usage) {
+  std::cerr << "idempotencyd: " << std::string(wrong_usage.message()) << std::endl;
+  return kExitWrongUsage;
 }
 
 // Ends the process where stopping takes too long: everything acknowledged is durable.
@@ -84,13 +84,16 @@ class Watchdog {
 class Daemon {
  public:
   explicit Daemon(Flags flags)
-      : flags_(std::move(flags)), signals_(BlockSignals()), log_(Log::Options{flags_.log_level}) {}
+      : flags_(std::move(flags)),
+        signals_(BlockSignals()),
+        log_(Log::Options{ParseLogLevel(flags_.log_level).value_or(LogLevel::kInfo)}) {}
 
   int Run() {
     if (const absl::Status status = Start(); !status.ok()) {
+      // Whoever typed a wrong flag reads words; whoever supervises the process reads its log.
+      if (absl::IsInvalidArgument(status)) return Complain(status);
       log_.Write(LogLevel::kError, "cannot_start", {{"error", std::string(status.message())}});
-      const bool wrong_usage = absl::IsInvalidArgument(status);
-      return Complain(wrong_usage ? kExitWrongUsage : kExitCannotStart, status);
+      return kExitCannotStart;
     }
     const int exit_code = WaitForEnd();
     // A second signal ends the process at once.
@@ -229,25 +232,24 @@ class Daemon {
 
 int CheckConfig(const std::string& path) {
   const auto config = Config::Load(path);
-  if (!config.ok()) return Complain(kExitWrongUsage, config.status());
+  if (!config.ok()) return Complain(config.status());
   std::cout << path << " is a valid configuration." << std::endl;
   return kExitStopped;
 }
 
 int Main(int argc, char** argv) {
-  Flags flags;
-  const absl::Status status = ParseFlags(std::vector<std::string>(argv + 1, argv + argc), &flags);
-  if (!status.ok()) return Complain(kExitWrongUsage, status);
-  if (flags.help) {
+  const absl::StatusOr<Flags> flags = ParseFlags(std::vector<std::string>(argv + 1, argv + argc));
+  if (!flags.ok()) return Complain(flags.status());
+  if (flags->help) {
     std::cout << HelpText();
     return kExitStopped;
   }
-  if (flags.version) {
+  if (flags->version) {
     std::cout << "idempotencyd " << IDEMPOTENCY_VERSION << std::endl;
     return kExitStopped;
   }
-  if (flags.check_config) return CheckConfig(flags.config);
-  return Daemon(std::move(flags)).Run();
+  if (flags->check_config) return CheckConfig(flags->config);
+  return Daemon(*flags).Run();
 }
 
 }  // namespace

@@ -1,0 +1,147 @@
+// What callers write: texts, times, keys that should not be keys.
+#include <limits>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "service/key_check.h"
+#include "service/text.h"
+#include "service/wire_time.h"
+
+namespace idempotency::service {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+TEST(TextTest, FindsTheFirstFault) {
+  struct Row {
+    const char* name;
+    std::string text;
+    TextFault fault;
+  };
+  const Row rows[] = {
+      {"empty", "", TextFault::kNone},
+      {"ascii", "abc ~", TextFault::kNone},
+      {"two_bytes", "\xc3\xa4", TextFault::kNone},
+      {"three_bytes", "\xe2\x82\xac", TextFault::kNone},
+      {"four_bytes", "\xf0\x9f\x92\xb3", TextFault::kNone},
+      {"last_code_point", "\xf4\x8f\xbf\xbf", TextFault::kNone},
+      {"beyond_the_last", "\xf4\x90\x80\x80", TextFault::kNotUtf8},
+      {"overlong_slash", "\xc0\xaf", TextFault::kNotUtf8},
+      {"overlong_three", "\xe0\x80\x80", TextFault::kNotUtf8},
+      {"overlong_four", "\xf0\x80\x80\x80", TextFault::kNotUtf8},
+      {"surrogate", "\xed\xa0\x80", TextFault::kNotUtf8},
+      {"lone_continuation", "\x80", TextFault::kNotUtf8},
+      {"cut_off", "a\xe2\x82", TextFault::kNotUtf8},
+      {"wrong_continuation", "\xc3(", TextFault::kNotUtf8},
+      {"byte_ff", "\xff", TextFault::kNotUtf8},
+      {"nul", std::string("\0", 1), TextFault::kControlCharacter},
+      {"tab", "a\tb", TextFault::kControlCharacter},
+      {"delete", "\x7f", TextFault::kControlCharacter},
+      {"c1", "\xc2\x9f", TextFault::kControlCharacter},
+      {"after_c1", "\xc2\xa0", TextFault::kNone},
+  };
+  for (const Row& row : rows) {
+    EXPECT_EQ(static_cast<int>(FindTextFault(row.text)), static_cast<int>(row.fault)) << row.name;
+  }
+}
+
+TEST(TextTest, IsCutBetweenCharacters) {
+  EXPECT_EQ(CutText("abc", 3), "abc");
+  EXPECT_EQ(CutText("abc", 2), "ab");
+  EXPECT_EQ(CutText("a\xe2\x82\xac", 4), "a\xe2\x82\xac");
+  EXPECT_EQ(CutText("a\xe2\x82\xac", 3), "a");
+  EXPECT_EQ(CutText("\xe2\x82\xac", 2), "");
+  EXPECT_EQ(CutText("abc", 0), "");
+}
+
+TEST(SpanTest, RoundsUpAndSaturates) {
+  constexpr int64_t kMost = 315'576'000'000;
+  struct Row {
+    const char* name;
+    int64_t whole;
+    int32_t nanos;
+    Span span;
+  };
+  const Row rows[] = {
+      {"zero", 0, 0, {false, milliseconds(0)}},
+      {"one_nano", 0, 1, {false, milliseconds(1)}},
+      {"one_milli", 0, 1'000'000, {false, milliseconds(1)}},
+      {"a_nano_more", 0, 1'000'001, {false, milliseconds(2)}},
+      {"minus_one_nano", 0, -1, {true, milliseconds(0)}},
+      {"minus_one_second", -1, 0, {true, milliseconds(0)}},
+      {"signs_that_disagree", 1, -500'000'000, {false, milliseconds(500)}},
+      {"signs_that_disagree_below_zero", -1, 500'000'000, {true, milliseconds(0)}},
+      {"too_many_nanos", 0, 2'000'000'000, {false, milliseconds(2000)}},
+      {"longest", kMost, 0, {false, seconds(kMost)}},
+      {"longer", std::numeric_limits<int64_t>::max(), 999'999'999, {false, seconds(kMost)}},
+      {"shortest", std::numeric_limits<int64_t>::min(), -999'999'999, {true, milliseconds(0)}},
+  };
+  for (const Row& row : rows) {
+    google::protobuf::Duration duration;
+    duration.set_seconds(row.whole);
+    duration.set_nanos(row.nanos);
+    EXPECT_EQ(ToSpan(duration), row.span) << row.name;
+  }
+}
+
+TEST(SpanTest, GoesOutAsItCameIn) {
+  google::protobuf::Duration duration;
+  SetDuration(milliseconds(1501), &duration);
+  EXPECT_EQ(duration.seconds(), 1);
+  EXPECT_EQ(duration.nanos(), 501'000'000);
+  google::protobuf::Timestamp timestamp;
+  SetTimestamp(core::Time(milliseconds(1'700'000'000'123)), &timestamp);
+  EXPECT_EQ(timestamp.seconds(), 1'700'000'000);
+  EXPECT_EQ(timestamp.nanos(), 123'000'000);
+}
+
+TEST(KeyCheckTest, RecognisesWhatShouldNotBeAKey) {
+  struct Row {
+    const char* text;
+    const char* looks_like;
+  };
+  const Row rows[] = {
+      // What keys usually are.
+      {"order-4711", ""},
+      {"7f1c0d9e-5b0a-4a3e-9c39-2f7b6d8a1e55", ""},
+      {"01HZX4Q9VJ5W8K2T3M6N7P8R9S", ""},
+      {"charge/2026-01-31/4711", ""},
+      {"a@b", ""},
+      {"@handle.example", ""},
+      {"v1.2@build", ""},
+      {"eyJ", ""},
+      {"skating_live_1", ""},
+      {"bearer-of-news", ""},
+      // E-mail addresses.
+      {"alice@example.com", "an e-mail address"},
+      {"order-7-alice+x@mail.example.co.uk-1", "an e-mail address"},
+      // Card numbers: right prefix, length and check digit.
+      {"4111111111111111", "a card number"},
+      {"4111-1111-1111-1111", "a card number"},
+      {"pay 4111 1111 1111 1111", "a card number"},
+      {"378282246310005", "a card number"},
+      {"3782-822463-10005", "a card number"},
+      {"5555555555554444", "a card number"},
+      {"2223003122003222", "a card number"},
+      {"6011111111111117", "a card number"},
+      {"4111111111111112", ""},     // check digit
+      {"9111111111111111", ""},     // nobody's prefix
+      {"41111111111111111", ""},    // 17 digits
+      {"x4111111111111111", ""},    // part of a word
+      {"41-11111111111111-1", ""},  // not a card's groups
+      // Credentials.
+      {"Bearer abc", "an authorization header"},
+      {"basic dXNlcjpwYXNz", "an authorization header"},
+      {"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.sig", "a JSON web token"},
+      {"-----BEGIN PRIVATE KEY-----", "a PEM-encoded key"},
+      {"sk_test_aaaaaaaaaaaaaaaaaaaaaaaa", "an API key"},
+      {"key-AKIAAAAAAAAAAAAAAAAA", "an API key"},
+      {"ghp_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "an API key"},
+      {"sk_live_short", ""},
+  };
+  for (const Row& row : rows) EXPECT_EQ(LooksSensitive(row.text), row.looks_like) << row.text;
+}
+
+}  // namespace
+}  // namespace idempotency::service
