@@ -25,7 +25,7 @@ void Lapse(Record& record) {
                              .since = at,
                              .next_attempt_time = Add(at, Backoff(record.terms, record.attempt))});
   } else if (record.earlier.has_value()) {
-    ReturnToEarlier(record);
+    ReturnToEarlier(record, at);
   } else {
     Free(record, at, kFreedMemory);
   }

@@ -71,11 +71,15 @@ void BecomeUnresolved(Record& record, Unknown unknown) {
   record.forget_time = ForgetUnresolved(record);
 }
 
-void ReturnToEarlier(Record& record) {
+void ReturnToEarlier(Record& record, Time at) {
   record.state = State::kUnresolved;
   record.unknown = record.earlier;
   record.attempt = record.unknown->attempt;
   record.forget_time = ForgetUnresolved(record);
+  // The earlier attempt may be old enough to be forgotten, but the newest has only just ended.
+  if (IsSet(record.forget_time)) {
+    record.forget_time = std::max(record.forget_time, Add(at, kFreedMemory));
+  }
 }
 
 void Free(Record& record, Time at, Duration memory) {

@@ -31,9 +31,9 @@ Duration Backoff(const Terms& terms, uint32_t attempt);
 // PENDING or FREED by a lapse -> UNRESOLVED: the newest attempt may have had its effect.
 void BecomeUnresolved(Record& record, Unknown unknown);
 
-// The newest attempt did nothing: UNRESOLVED as the earlier attempt left it. `earlier` must
-// be set.
-void ReturnToEarlier(Record& record);
+// The newest attempt did nothing, as was known at `at`: UNRESOLVED as the earlier attempt left
+// it. `earlier` must be set.
+void ReturnToEarlier(Record& record, Time at);
 
 // -> FREED, remembered for `memory` from `at`. What the next attempt may use stays.
 void Free(Record& record, Time at, Duration memory);

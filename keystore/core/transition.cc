@@ -366,10 +366,28 @@ uint32_t AttemptOf(const Record& record, uint64_t token) {
   return ended == nullptr ? record.attempt : ended->attempt;
 }
 
+// How far this Renew asks the lease to reach.
+Time RenewedUntil(const Record& record, bool started, const RenewCommand& command,
+                  const Policy& policy, const Now& now) {
+  const Time until =
+      std::min(Add(now.latest, command.lease), Add(record.acquire_time, policy.max_hold));
+  // A retried attempt that has not started must not start after the provider's protection.
+  const Time limit = RetryLeaseLimit(record, policy.terms);
+  const bool limited = record.earlier.has_value() && !started && IsSet(limit);
+  return limited ? std::min(until, limit) : until;
+}
+
 Decision ExtendLease(Record record, const RenewCommand& command, const Policy& policy,
                      const Now& now) {
+  const bool starts = command.dispatched && !record.started;
+  const Time until = RenewedUntil(record, record.started || starts, command, policy, now);
+  const bool news = starts || until > record.lease_expire_time ||
+                    (command.progress.has_value() && command.progress != record.progress) ||
+                    (command.owner.has_value() && *command.owner != record.owner);
+  if (!news) return Keep(RenewAnswer{.lease = LeaseOf(record)});
   if (command.owner.has_value()) record.owner = *command.owner;
-  if (command.dispatched && !record.started) {
+  if (command.progress.has_value()) record.progress = command.progress;
+  if (starts) {
     record.started = true;
     record.dispatched = true;
     AddEvent(record, Event{.kind = EventKind::kDispatched,
@@ -377,14 +395,7 @@ Decision ExtendLease(Record record, const RenewCommand& command, const Policy& p
                            .attempt = record.attempt,
                            .actor = record.owner.worker});
   }
-  if (command.progress.has_value()) record.progress = command.progress;
-  Time expire = std::min(Add(now.latest, command.lease), Add(record.acquire_time, policy.max_hold));
-  // A retried attempt that has not started must not start after the provider's protection.
-  const Time limit = RetryLeaseLimit(record, policy.terms);
-  if (record.earlier.has_value() && !record.started && IsSet(limit)) {
-    expire = std::min(expire, limit);
-  }
-  record.lease_expire_time = std::max(record.lease_expire_time, expire);
+  record.lease_expire_time = std::max(record.lease_expire_time, until);
   Touch(record, now.latest);
   RecordPtr written = Share(std::move(record));
   return Write(RenewAnswer{.lease = LeaseOf(*written)}, written);
@@ -518,7 +529,7 @@ Decision AcceptRelease(Record record, const ReleaseCommand& command, const Now& 
   EndAttempt(record, earlier_unknown ? EndVerb::kReleasedUnknown : EndVerb::kReleased,
              command.content);
   if (earlier_unknown) {
-    ReturnToEarlier(record);
+    ReturnToEarlier(record, at);
   } else {
     CloseOpen(record);
     Free(record, at, kFreedMemory);

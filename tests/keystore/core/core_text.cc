@@ -213,9 +213,10 @@ std::string Text(Duration span) {
   std::string text = span < Duration::zero() ? "-" : "";
   int64_t left_ms = std::abs(span.count());
   for (const auto& [name, span_ms] : kUnits) {
-    const int64_t whole = left_ms / span_ms;
+    if (left_ms < span_ms) continue;
+    text += std::to_string(left_ms / span_ms);
+    text += name;
     left_ms %= span_ms;
-    if (whole != 0) text += std::to_string(whole) + std::string(name);
   }
   return text;
 }

@@ -34,6 +34,7 @@ class Machine {
 
   const Stored& stored() const { return stored_; }
   void set_stored(Stored stored) { stored_ = std::move(stored); }
+  uint64_t token_floor() const { return token_floor_; }
   void set_token_floor(uint64_t floor) { token_floor_ = floor; }
   // What is stored as of now; nullopt also where it cannot be read.
   std::optional<Record> Observed() const;

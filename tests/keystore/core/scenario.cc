@@ -148,6 +148,7 @@ class Player {
     }
     if (verb == "reclaim") return Do(ReclaimCommand{});
     if (verb == "remember") return Remember(words.Next());
+    if (verb == "compare") return Compare(words.Next(), words);
     if (verb == "corrupt") {
       machine_.set_stored(Unreadable{});
       return "corrupted";
@@ -259,13 +260,23 @@ class Player {
 
   std::string Seen(Words& words) {
     const std::optional<std::string> name = words.Value("etag");
-    return name.has_value() ? etags_[*name] : std::string();
+    if (!name.has_value()) return {};
+    const auto seen = remembered_.find(*name);
+    if (seen == remembered_.end()) words.Refuse(*name);
+    return seen == remembered_.end() || !seen->second.has_value() ? "none" : Etag(*seen->second);
   }
 
   std::string Remember(const std::string& name) {
-    const std::optional<Record> record = machine_.Observed();
-    etags_[name] = record.has_value() ? Etag(*record) : "";
+    remembered_[name] = machine_.Observed();
     return "remembered";
+  }
+
+  // Whether anything but time has changed since.
+  std::string Compare(const std::string& name, Words& words) {
+    if (remembered_.count(name) == 0) words.Refuse(name);
+    std::optional<Record> then = remembered_[name];
+    if (then.has_value()) then = Observe(*std::move(then), machine_.now());
+    return then == machine_.Observed() ? "unchanged" : "changed";
   }
 
   std::string Show() const {
@@ -281,7 +292,7 @@ class Player {
 
   Machine machine_;
   std::map<std::string, uint64_t> tokens_;
-  std::map<std::string, std::string> etags_;
+  std::map<std::string, std::optional<Record>> remembered_;
 };
 
 std::string_view Trim(std::string_view line) {

@@ -23,7 +23,8 @@
 //   get [fp=x] | inspect
 //   resolve completed [FAILED] [body=b] | not_executed | abandoned  [pid=p] [etag=E]
 //   delete [force] [etag=E] | reclaim
-//   remember E                                the present etag, to be given as etag=E
+//   remember E                                what is known now; etag=E gives its etag
+//   compare E                                 "unchanged" where only time has passed since
 //   corrupt                                   the stored bytes cannot be read from now on
 //   show | history                            what is known now
 // The owner's verbs also take token=N for NAME's. Without fp= it is "x", the usual request.
