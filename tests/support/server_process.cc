@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,8 +18,8 @@ namespace idempotency::testing {
 namespace {
 
 // Long enough for a slow machine to recover a store; a healthy one takes a fraction.
-constexpr int kStartSeconds = 60;
-constexpr useconds_t kPollMicroseconds = 20'000;
+constexpr int kStartMs = 60'000;
+constexpr int kPollMs = 20;
 
 std::string ReadFile(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -61,14 +63,13 @@ void ServerProcess::Start() {
     _exit(127);
   }
   port_ = 0;
-  for (int i = 0; i < kStartSeconds * 1'000'000 / int{kPollMicroseconds} && port_ == 0; ++i) {
-    usleep(kPollMicroseconds);
+  // Readable as soon as the process has ended; until then its port file may appear.
+  pollfd ended{.fd = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)), .events = POLLIN};
+  for (int ms = 0; ms < kStartMs && port_ == 0 && ended.revents == 0; ms += kPollMs) {
+    poll(&ended, 1, kPollMs);
     port_ = std::atoi(ReadFile(port_file).c_str());
-    if (port_ == 0 && waitpid(pid_, nullptr, WNOHANG) == pid_) {
-      pid_ = -1;
-      break;
-    }
   }
+  close(ended.fd);
   ASSERT_NE(port_, 0) << "the server did not start; it says:\n" << Log();
 }
 
