@@ -47,6 +47,7 @@ void NoteEvidence(Record& record, uint64_t token) {
 
 Duration Backoff(const Terms& terms, uint32_t attempt) {
   Duration backoff = terms.initial_backoff;
+  if (backoff <= Duration::zero()) return Duration::zero();
   for (uint32_t i = 1; i < attempt && backoff < terms.max_backoff; ++i) backoff *= 2;
   return std::min(backoff, terms.max_backoff);
 }
