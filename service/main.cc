@@ -165,8 +165,14 @@ class Daemon {
   }
 
   ServerParts Parts(std::unique_ptr<keystore::Engine> engine) {
-    return ServerParts{std::move(engine),           clock_.get(), config_.get(), &log_, &metrics_,
-                       [this] { NoteEngineDead(); }};
+    ServerParts parts;
+    parts.engine = std::move(engine);
+    parts.clock = clock_.get();
+    parts.config = config_.get();
+    parts.log = &log_;
+    parts.metrics = &metrics_;
+    parts.on_engine_dead = [this] { NoteEngineDead(); };
+    return parts;
   }
 
   ServerOptions Options() const {

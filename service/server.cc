@@ -108,8 +108,9 @@ absl::Status Server::StartStore() {
 }
 
 absl::Status Server::StartListening() {
+  const AccessPolicy* const access = parts_.access != nullptr ? parts_.access : &allow_all_;
   desk_ =
-      std::make_unique<FrontDesk>(store_.get(), parts_.clock, parts_.config, &access_, &activity_);
+      std::make_unique<FrontDesk>(store_.get(), parts_.clock, parts_.config, access, &activity_);
   service_ = MakeIdempotencyService(desk_.get(), &pipelines_);
   admin_service_ = MakeAdminService(desk_.get(), worker_.get());
   grpc::ServerBuilder builder;

@@ -41,6 +41,8 @@ struct ServerParts {
   const ConfigHolder* config = nullptr;
   Log* log = nullptr;
   Metrics* metrics = nullptr;
+  // Who may do what; null: whoever can connect, everything.
+  const AccessPolicy* access = nullptr;
   // Called once where the engine has died: the process should exit. Must not block.
   std::function<void()> on_engine_dead;
 };
@@ -89,7 +91,7 @@ class Server {
 
   ServerParts parts_;
   const ServerOptions options_;
-  const AllowAll access_;
+  const AllowAll allow_all_;
   Activity activity_;
   std::unique_ptr<keystore::KeyStore> store_;
   std::unique_ptr<Worker> worker_;

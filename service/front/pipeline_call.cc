@@ -186,7 +186,7 @@ void PipelineCall::Handle(v1::PipelineRequest request) {
       if (flight != in_flight_.end()) flight->second.handle = handles[i];
     }
     if (IsStopping()) Stop(&todo);
-    if (message->unanswered == 0) ripe_ = true;
+    if (message->unanswered == 0) Ripen();
     Advance(&todo);
   }
   Do(std::move(todo));
@@ -228,7 +228,7 @@ void PipelineCall::OnReply(uint64_t tag, const keystore::Reply& reply) {
     if (!reply.cancelled) PutOut(std::move(result));
     const auto flight = in_flight_.find(tag);
     Message* const message = flight->second.message.get();
-    if (message == nullptr || --message->unanswered == 0) ripe_ = true;
+    if (message == nullptr || --message->unanswered == 0) Ripen();
     in_flight_.erase(flight);
     Advance(&todo);
   }
@@ -241,7 +241,7 @@ void PipelineCall::PutOut(v1::Result result) {
   const size_t bytes = result.ByteSizeLong() + kResultOverheadBytes;
   outbox_bytes_ += bytes;
   outbox_.push_back(Outgoing{std::move(result), bytes});
-  if (outbox_.size() >= kRipeResults || outbox_bytes_ >= kRipeBytes) ripe_ = true;
+  if (outbox_.size() >= kRipeResults || outbox_bytes_ >= kRipeBytes) Ripen();
 }
 
 void PipelineCall::Stop(Todo* todo) {
@@ -256,7 +256,7 @@ void PipelineCall::Advance(Todo* todo) {
     outbox_.clear();
     outbox_bytes_ = 0;
   }
-  if (in_flight_.empty() && !handling_) ripe_ = true;
+  if (in_flight_.empty() && !handling_) Ripen();
   if (ripe_ && !writing_ && !outbox_.empty()) {
     writing_ = true;
     todo->write = TakeResponse();

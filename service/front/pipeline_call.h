@@ -110,6 +110,8 @@ class PipelineCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
 
   void RefuseStream(Failure failure) ABSL_LOCKS_EXCLUDED(mutex_);
   void PutOut(v1::Result result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What is in the outbox by now need not wait for more.
+  void Ripen() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { ripe_ = !outbox_.empty(); }
   // Nothing more is read, and nobody waits any longer.
   void Stop(Todo* todo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsStopping() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {

@@ -15,8 +15,9 @@ namespace {
 std::optional<core::Duration> TimeLeft(gpr_timespec deadline) {
   const gpr_timespec monotonic = gpr_convert_clock_type(deadline, GPR_CLOCK_MONOTONIC);
   if (gpr_time_cmp(monotonic, gpr_inf_future(GPR_CLOCK_MONOTONIC)) == 0) return std::nullopt;
-  const gpr_timespec left = gpr_time_sub(monotonic, gpr_now(GPR_CLOCK_MONOTONIC));
-  return core::Duration(std::max<int64_t>(gpr_time_to_millis(left), 0));
+  const int64_t left = gpr_time_to_millis(gpr_time_sub(monotonic, gpr_now(GPR_CLOCK_MONOTONIC)));
+  // gRPC clients write a timeout with three digits, rounded up: it may be a hundredth too long.
+  return core::Duration(std::max<int64_t>(left - left / 100, 0));
 }
 
 }  // namespace
@@ -35,6 +36,7 @@ std::optional<Failure> Parse(const grpc::ByteBuffer& bytes, google::protobuf::Me
 
 bool Serialize(const google::protobuf::Message& message, grpc::ByteBuffer* out) {
   bool own_buffer = false;
+  out->Clear();
   return grpc::SerializationTraits<google::protobuf::Message>::Serialize(message, out, &own_buffer)
       .ok();
 }

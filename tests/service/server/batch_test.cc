@@ -1,0 +1,230 @@
+// Batch: the meaning of the unary methods, many at once.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "service/front/batch_call.h"
+#include "tests/service/server/commands.h"
+#include "tests/service/server/pipeline_client.h"
+#include "tests/support/service_fixture.h"
+
+namespace idempotency::testing {
+namespace {
+
+using std::chrono::seconds;
+
+// What a command comes to when it is sent by itself.
+v1::Result Unary(ServiceFixture* service, const v1::Command& command) {
+  v1::Result result;
+  const auto fill = [&](const auto& call, auto* out) {
+    *out = call.response;
+    if (call.status.ok()) return;
+    v1::Error* error = result.mutable_error();
+    error->set_code(call.status.error_code());
+    error->set_message(call.status.error_message());
+    v1::ErrorReason reason = v1::ERROR_REASON_UNSPECIFIED;
+    EXPECT_TRUE(v1::ErrorReason_Parse("ERROR_REASON_" + call.reason, &reason));
+    error->set_reason(reason);
+    const auto bad_request = call.template Find<google::rpc::BadRequest>();
+    if (bad_request.field_violations_size() > 0) {
+      error->set_field(bad_request.field_violations(0).field());
+    }
+    const auto retry = call.template Find<google::rpc::RetryInfo>();
+    if (retry.has_retry_delay()) *error->mutable_retry_after() = retry.retry_delay();
+  };
+  switch (command.command_case()) {
+    case v1::Command::kReserve:
+      fill(service->Call(&Api::Reserve, command.reserve()), result.mutable_reserve());
+      break;
+    case v1::Command::kRenew:
+      fill(service->Call(&Api::Renew, command.renew()), result.mutable_renew());
+      break;
+    case v1::Command::kComplete:
+      fill(service->Call(&Api::Complete, command.complete()), result.mutable_complete());
+      break;
+    case v1::Command::kRelease:
+      fill(service->Call(&Api::Release, command.release()), result.mutable_release());
+      break;
+    case v1::Command::kMarkUnresolved:
+      fill(service->Call(&Api::MarkUnresolved, command.mark_unresolved()),
+           result.mutable_mark_unresolved());
+      break;
+    case v1::Command::kGetOperation:
+      fill(service->Call(&Api::GetOperation, command.get_operation()),
+           result.mutable_get_operation());
+      break;
+    case v1::Command::COMMAND_NOT_SET:
+      break;
+  }
+  return result;
+}
+
+// Stories of several keys, with repeats and with everything that can be wrong in them.
+std::vector<v1::Command> Story() {
+  // Tokens are given from 1 on, one for each acquisition.
+  return {
+      Command(Reserve("a")),
+      Command(Reserve("a")),
+      Command(Reserve("b")),
+      Command(Reserve("a", "2")),
+      Command(Renew("a", 1)),
+      Command(Complete("a", 1, "the answer")),
+      Command(Complete("a", 1, "the answer")),
+      Command(Complete("a", 1, "another")),
+      Command(Reserve("a", "2")),
+      Command(Get("a")),
+      Command(Mark("b", 2)),
+      Command(Release("b", 2)),
+      Command(Get("b")),
+      Command(Reserve("c")),
+      Command(Release("c", 3)),
+      Command(Reserve("c")),
+      Command(Reserve("c", "2")),
+      Command(Renew("c", 3)),
+      Command(Renew("c", 999)),
+      Command(Renew("c", 0)),
+      Command(Get("nothing")),
+      Command(Reserve("")),
+      Command(Reserve("alice@example.com")),
+  };
+}
+
+std::vector<std::string> Texts(const std::vector<v1::Result>& results) {
+  std::vector<std::string> texts;
+  for (v1::Result result : results) {
+    result.clear_tag();
+    texts.push_back(result.DebugString());
+  }
+  return texts;
+}
+
+std::vector<std::string> UnaryTexts() {
+  ServiceFixture service;
+  std::vector<v1::Result> results;
+  for (const v1::Command& command : Story()) results.push_back(Unary(&service, command));
+  return Texts(results);
+}
+
+TEST(BatchTest, MeansWhatTheUnaryMethodsMean) {
+  ServiceFixture service;
+  v1::BatchRequest request;
+  for (v1::Command& command : Story()) *request.add_commands() = std::move(command);
+  const auto batch = service.Call(&Api::Batch, request);
+  ASSERT_TRUE(batch.status.ok()) << batch.status.error_message();
+  const std::vector<v1::Result> results(batch.response.results().begin(),
+                                        batch.response.results().end());
+  EXPECT_EQ(Texts(results), UnaryTexts());
+}
+
+TEST(BatchTest, APipelineMeansTheSame) {
+  ServiceFixture service;
+  PipelineClient client(&service);
+  const std::vector<v1::Command> story = Story();
+  for (const v1::Command& command : story) client.Send({command});
+  const auto by_tag = client.AwaitByTag(story.size());
+  std::vector<v1::Result> results;
+  for (const auto& [tag, result] : by_tag) results.push_back(result);
+  EXPECT_EQ(Texts(results), UnaryTexts());
+  EXPECT_TRUE(client.Close().status.ok());
+}
+
+TEST(BatchTest, MayBeEmpty) {
+  ServiceFixture service;
+  const auto batch = service.Call(&Api::Batch, v1::BatchRequest{});
+  EXPECT_TRUE(batch.status.ok());
+  EXPECT_EQ(batch.response.results_size(), 0);
+}
+
+TEST(BatchTest, TakesAThousandAndTwentyFourCommands) {
+  ServiceFixture service;
+  v1::BatchRequest request;
+  for (int i = 0; i < 1024; ++i) {
+    *request.add_commands() = Command(Reserve("k" + std::to_string(i)));
+    request.mutable_commands(i)->set_tag(static_cast<uint64_t>(i) * 10);
+  }
+  const auto batch = service.Call(&Api::Batch, request);
+  ASSERT_TRUE(batch.status.ok()) << batch.status.error_message();
+  ASSERT_EQ(batch.response.results_size(), 1024);
+  for (int i = 0; i < 1024; ++i) {
+    const v1::Result& result = batch.response.results(i);
+    EXPECT_EQ(result.tag(), static_cast<uint64_t>(i) * 10);
+    EXPECT_EQ(result.reserve().operation().id().key(), "k" + std::to_string(i));
+    EXPECT_EQ(result.reserve().outcome(), v1::RESERVE_OUTCOME_ACQUIRED);
+  }
+  *request.add_commands() = Command(Reserve("one too many"));
+  const auto refused = service.Call(&Api::Batch, request);
+  EXPECT_EQ(refused.reason, "INVALID_FIELD");
+  EXPECT_EQ(refused.Find<google::rpc::BadRequest>().field_violations(0).field(), "commands");
+}
+
+TEST(BatchTest, RefusesACommandThatWaitsAlone) {
+  ServiceFixture service;
+  v1::BatchRequest request;
+  *request.add_commands() = Command(Reserve("a"));
+  *request.add_commands() = Command(WaitingReserve("b", "1", seconds(1)));
+  v1::GetOperationRequest get = Get("a");
+  get.mutable_wait_duration()->set_seconds(1);
+  *request.add_commands() = Command(get);
+  request.add_commands();
+  const auto batch = service.Call(&Api::Batch, request);
+  ASSERT_TRUE(batch.status.ok()) << batch.status.error_message();
+  EXPECT_EQ(batch.response.results(0).reserve().outcome(), v1::RESERVE_OUTCOME_ACQUIRED);
+  EXPECT_EQ(batch.response.results(1).error().reason(), v1::ERROR_REASON_INVALID_FIELD);
+  EXPECT_EQ(batch.response.results(1).error().field(), "commands[1].reserve.wait_duration");
+  EXPECT_EQ(batch.response.results(2).error().field(), "commands[2].get_operation.wait_duration");
+  EXPECT_EQ(batch.response.results(3).error().reason(), v1::ERROR_REASON_INVALID_FIELD);
+  // Nothing of the refused ones has happened.
+  EXPECT_EQ(service.Call(&Api::GetOperation, Get("b")).reason, "OPERATION_NOT_FOUND");
+}
+
+TEST(BatchTest, AnswersThatDoNotFitAreToBeAskedForSingly) {
+  ServiceFixture service;
+  const std::string body(size_t{1024} * 1024, 'b');
+  v1::BatchRequest request;
+  for (int i = 0; i < 6; ++i) {
+    const std::string key = "k" + std::to_string(i);
+    const auto acquired = service.Call(&Api::Reserve, Reserve(key));
+    service.Call(&Api::Complete, Complete(key, acquired.response.lease().fencing_token(), body));
+    *request.add_commands() = Command(Reserve(key, "2"));
+  }
+  *request.add_commands() = Command(Reserve("new"));
+  const auto batch = service.Call(&Api::Batch, request);
+  ASSERT_TRUE(batch.status.ok()) << batch.status.error_message();
+  EXPECT_LE(batch.response.ByteSizeLong(), size_t{4} * 1024 * 1024);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(batch.response.results(i).reserve().operation().response().body().size(),
+              body.size());
+  }
+  for (int i = 3; i < 6; ++i) {
+    EXPECT_EQ(batch.response.results(i).error().reason(), v1::ERROR_REASON_OVERLOADED);
+    EXPECT_EQ(batch.response.results(i).error().code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  }
+  // What has changed something is told whatever else there is to tell.
+  EXPECT_EQ(batch.response.results(6).reserve().outcome(), v1::RESERVE_OUTCOME_ACQUIRED);
+}
+
+TEST(FitResultsTest, KeepsChangesBeforeReads) {
+  v1::BatchResponse response;
+  for (int i = 0; i < 4; ++i) {
+    v1::Result* result = response.add_results();
+    result->set_tag(static_cast<uint64_t>(i));
+    v1::ReserveResponse* reserve = result->mutable_reserve();
+    const bool changed = i % 2 == 1;
+    reserve->set_outcome(changed ? v1::RESERVE_OUTCOME_ACQUIRED : v1::RESERVE_OUTCOME_COMPLETED);
+    reserve->set_detail(std::string(3000, 'x'));
+  }
+  v1::BatchResponse all = response;
+  service::FitResults(all.ByteSizeLong(), &all);
+  EXPECT_EQ(all.SerializeAsString(), response.SerializeAsString());
+  service::FitResults(8000, &response);
+  EXPECT_LE(response.ByteSizeLong(), 8000u);
+  EXPECT_TRUE(response.results(0).has_error());
+  EXPECT_TRUE(response.results(1).has_reserve());
+  EXPECT_TRUE(response.results(2).has_error());
+  EXPECT_TRUE(response.results(3).has_reserve());
+  EXPECT_EQ(response.results(2).tag(), 2u);
+}
+
+}  // namespace
+}  // namespace idempotency::testing

@@ -1,0 +1,203 @@
+// Pipeline: many commands in flight on one stream.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/service/server/commands.h"
+#include "tests/service/server/pipeline_client.h"
+#include "tests/service/server/test_engine.h"
+#include "tests/support/service_fixture.h"
+
+namespace idempotency::testing {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+v1::Command Tagged(uint64_t tag, v1::Command command) {
+  command.set_tag(tag);
+  return command;
+}
+
+uint64_t Acquire(ServiceFixture* service, const std::string& key) {
+  return service->Call(&Api::Reserve, v1::ReserveRequest(Reserve(key)))
+      .response.lease()
+      .fencing_token();
+}
+
+void AwaitWaiters(ServiceFixture* service, size_t count) {
+  AwaitTrue([&] { return service->server()->store()->waiters() == count; });
+}
+
+TEST(PipelineTest, AnswersByTag) {
+  ServiceFixture service;
+  PipelineClient client(&service);
+  client.Send({Tagged(70, Command(Reserve("a"))), Tagged(5, Command(Reserve("b")))});
+  client.Send({Tagged(6, Command(Reserve("a", "2")))});
+  const auto results = client.AwaitByTag(3);
+  EXPECT_EQ(results.at(70).reserve().outcome(), v1::RESERVE_OUTCOME_ACQUIRED);
+  EXPECT_EQ(results.at(5).reserve().operation().id().key(), "b");
+  EXPECT_EQ(results.at(6).reserve().outcome(), v1::RESERVE_OUTCOME_IN_PROGRESS);
+  EXPECT_TRUE(client.Close().status.ok());
+}
+
+TEST(PipelineTest, AnswersAMessageByAMessage) {
+  ServiceFixture service;
+  PipelineClient client(&service);
+  std::vector<v1::Command> commands;
+  for (int i = 0; i < 100; ++i) commands.push_back(Command(Reserve("k" + std::to_string(i))));
+  client.Send(commands);
+  client.Await(100);
+  EXPECT_EQ(client.messages(), 1u);
+}
+
+TEST(PipelineTest, AppliesCommandsOnOneKeyInTheOrderSent) {
+  ServiceFixture service;
+  PipelineClient client(&service);
+  // Each is answered as it must be only if all before it were applied.
+  for (uint64_t round = 0; round < 50; ++round) {
+    const std::string attempt = std::to_string(round);
+    client.Send({Command(Reserve("k", attempt)), Command(Release("k", round + 1))});
+  }
+  const auto results = client.AwaitByTag(100);
+  for (uint64_t round = 0; round < 50; ++round) {
+    EXPECT_EQ(results.at(2 * round + 1).reserve().lease().fencing_token(), round + 1);
+    EXPECT_EQ(results.at(2 * round + 2).release().state(), v1::OPERATION_STATE_FREED);
+  }
+}
+
+TEST(PipelineTest, AWaitingCommandBlocksNoOther) {
+  ServiceFixture service;
+  const uint64_t token = Acquire(&service, "held");
+  PipelineClient client(&service);
+  client.Send({Tagged(1, Command(WaitingReserve("held", "2", seconds(20)))),
+               Tagged(2, Command(Reserve("free")))});
+  EXPECT_EQ(client.AwaitByTag(1).at(2).reserve().outcome(), v1::RESERVE_OUTCOME_ACQUIRED);
+  client.Send({Tagged(3, Command(Reserve("also free")))});
+  EXPECT_EQ(client.AwaitByTag(2).at(3).reserve().outcome(), v1::RESERVE_OUTCOME_ACQUIRED);
+  client.Send({Tagged(4, Command(Complete("held", token)))});
+  EXPECT_EQ(client.AwaitByTag(4).at(1).reserve().outcome(), v1::RESERVE_OUTCOME_COMPLETED);
+}
+
+TEST(PipelineTest, RefusesATagThatIsInFlight) {
+  ServiceFixture service;
+  const uint64_t token = Acquire(&service, "held");
+  PipelineClient client(&service);
+  client.Send({Tagged(1, Command(WaitingReserve("held", "2", seconds(20))))});
+  AwaitWaiters(&service, 1);
+  client.Send({Tagged(1, Command(Reserve("other")))});
+  const auto refused = client.Await(1);
+  EXPECT_EQ(refused[0].error().reason(), v1::ERROR_REASON_INVALID_FIELD);
+  EXPECT_EQ(refused[0].error().field(), "tag");
+  service.Call(&Api::Complete, Complete("held", token));
+  EXPECT_EQ(client.Await(2)[1].reserve().outcome(), v1::RESERVE_OUTCOME_COMPLETED);
+  // By now the tag is free again.
+  client.Send({Tagged(1, Command(Reserve("other")))});
+  EXPECT_EQ(client.Await(3)[2].reserve().outcome(), v1::RESERVE_OUTCOME_ACQUIRED);
+}
+
+TEST(PipelineTest, AClosedStreamIsAnsweredToTheEnd) {
+  ServiceFixture service;
+  const uint64_t token = Acquire(&service, "held");
+  PipelineClient client(&service);
+  client.Send({Command(WaitingReserve("held", "2", seconds(20)))});
+  AwaitWaiters(&service, 1);
+  std::thread closing([&] { EXPECT_TRUE(client.Close().status.ok()); });
+  service.Call(&Api::Complete, Complete("held", token));
+  closing.join();
+  EXPECT_EQ(client.Await(1)[0].reserve().outcome(), v1::RESERVE_OUTCOME_COMPLETED);
+}
+
+TEST(PipelineTest, ACancelledStreamLetsWaitersGoAndAppliesTheRest) {
+  EngineControls controls;
+  ServiceFixture service({.engine = [&] { return MakeTestEngine(&controls); }});
+  Acquire(&service, "held");
+  const uint64_t token = Acquire(&service, "mine");
+  PipelineClient client(&service);
+  client.Send({Command(WaitingReserve("held", "2", seconds(20)))});
+  AwaitWaiters(&service, 1);
+  controls.Hold();
+  client.Send({Command(Complete("mine", token, "the answer"))});
+  AwaitTrue([&] { return controls.held() == 1; });
+  client.Cancel();
+  EXPECT_EQ(client.AwaitEnd().status.error_code(), grpc::StatusCode::CANCELLED);
+  controls.LetGo();
+  AwaitWaiters(&service, 0);
+  const auto got = service.Call(&Api::GetOperation, Get("mine"));
+  EXPECT_EQ(got.response.operation().state(), v1::OPERATION_STATE_COMPLETE);
+}
+
+TEST(PipelineTest, AMessageWithTooManyCommandsEndsTheStream) {
+  ServiceFixture service;
+  PipelineClient client(&service);
+  client.Send({Tagged(1, Command(Reserve("a")))});
+  client.Await(1);
+  std::vector<v1::Command> commands(1025, Command(Get("a")));
+  client.Send(commands);
+  const auto end = client.AwaitEnd();
+  EXPECT_EQ(end.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(end.reason, "INVALID_FIELD");
+  EXPECT_EQ(end.Find<google::rpc::BadRequest>().field_violations(0).field(), "commands");
+}
+
+TEST(PipelineTest, AThousandAndTwentyFourCommandsAreTaken) {
+  ServiceFixture service;
+  PipelineClient client(&service);
+  std::vector<v1::Command> commands;
+  for (int i = 0; i < 1024; ++i) commands.push_back(Command(Reserve("k" + std::to_string(i))));
+  client.Send(commands);
+  for (const v1::Result& result : client.Await(1024)) {
+    EXPECT_EQ(result.reserve().outcome(), v1::RESERVE_OUTCOME_ACQUIRED);
+  }
+}
+
+TEST(PipelineTest, CarriesMoreThanMayBeInFlight) {
+  ServiceFixture service;
+  PipelineClient client(&service);
+  constexpr size_t kMessages = 20;
+  for (size_t m = 0; m < kMessages; ++m) {
+    std::vector<v1::Command> commands;
+    for (int i = 0; i < 1000; ++i) commands.push_back(Command(Get("k" + std::to_string(i))));
+    client.Send(commands);
+  }
+  const auto results = client.AwaitByTag(kMessages * 1000);
+  EXPECT_EQ(results.size(), kMessages * 1000);
+  EXPECT_TRUE(client.Close().status.ok());
+}
+
+TEST(PipelineTest, LargeAnswersComeInSeveralMessages) {
+  ServiceFixture service;
+  const std::string body(size_t{1024} * 1024, 'b');
+  service.Call(&Api::Complete, Complete("k", Acquire(&service, "k"), body));
+  PipelineClient client(&service);
+  client.Send(std::vector<v1::Command>(30, Command(Get("k"))));
+  // All of them arrive, within a client's default limit of 4 MiB.
+  for (const v1::Result& result : client.Await(30)) {
+    EXPECT_EQ(result.get_operation().operation().response().body().size(), body.size());
+  }
+  EXPECT_TRUE(client.Close().status.ok());
+}
+
+TEST(PipelineTest, EndsWhenTheServiceStops) {
+  ServiceFixture service;
+  Acquire(&service, "held");
+  PipelineClient idle(&service);
+  PipelineClient waiting(&service);
+  idle.Send({Command(Reserve("a"))});
+  idle.Await(1);
+  waiting.Send({Command(WaitingReserve("held", "2", seconds(20)))});
+  AwaitWaiters(&service, 1);
+  service.server()->Drain();
+  // The waiter is told what holds, and both streams where to turn.
+  EXPECT_EQ(waiting.Await(1)[0].reserve().outcome(), v1::RESERVE_OUTCOME_IN_PROGRESS);
+  for (PipelineClient* client : {&idle, &waiting}) {
+    const auto end = client->AwaitEnd();
+    EXPECT_EQ(end.status.error_code(), grpc::StatusCode::UNAVAILABLE);
+    EXPECT_EQ(end.reason, "STORE_UNAVAILABLE");
+  }
+}
+
+}  // namespace
+}  // namespace idempotency::testing

@@ -1,0 +1,95 @@
+#include "tests/support/service_fixture.h"
+
+#include <fstream>
+
+#include "gtest/gtest.h"
+#include "keystore/engine/open_engine.h"
+
+namespace idempotency::testing {
+namespace {
+
+// Any time will do; tests move it.
+constexpr core::Time kStart{std::chrono::seconds(1'800'000'000)};
+
+void WriteFile(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::trunc);
+  file << text;
+}
+
+}  // namespace
+
+ServiceFixture::ServiceFixture(Options options)
+    : options_(std::move(options)),
+      clock_(kStart),
+      log_(service::Log::Options{options_.log_level, options_.log_fd}) {
+  std::string path;
+  if (!options_.config.empty()) {
+    path = directory_.path() + "/config.yaml";
+    WriteFile(path, options_.config);
+  }
+  auto config = service::ConfigHolder::Open(path);
+  EXPECT_TRUE(config.ok()) << config.status();
+  config_ = std::move(*config);
+  Start();
+}
+
+ServiceFixture::~ServiceFixture() { Stop(); }
+
+std::unique_ptr<keystore::Engine> ServiceFixture::MakeEngine() {
+  if (options_.engine) return options_.engine();
+  keystore::EngineOptions options;
+  options.engine = options_.data_dir.empty() ? "memory" : "rocksdb";
+  options.data_dir = options_.data_dir;
+  options.ballast_bytes = 0;
+  options.min_free_bytes = 0;
+  options.now = [this] { return clock_.Read(); };
+  auto engine = keystore::OpenEngine(std::move(options));
+  EXPECT_TRUE(engine.ok()) << engine.status();
+  return std::move(*engine);
+}
+
+void ServiceFixture::Start() {
+  service::ServerParts parts;
+  parts.engine = MakeEngine();
+  parts.clock = &clock_;
+  parts.config = config_.get();
+  parts.log = &log_;
+  parts.metrics = &metrics_;
+  parts.access = options_.access;
+  parts.on_engine_dead = [this] { engine_dead_ = true; };
+  service::ServerOptions options;
+  options.listen = "127.0.0.1:0";
+  auto server = service::Server::Start(std::move(parts), options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  server_ = std::move(*server);
+  const std::shared_ptr<grpc::Channel> channel = NewChannel();
+  api_ = std::make_unique<Api>(channel);
+  admin_ = std::make_unique<AdminApi>(channel);
+}
+
+void ServiceFixture::Stop() { server_.reset(); }
+
+void ServiceFixture::Restart() {
+  Stop();
+  Start();
+}
+
+void ServiceFixture::Advance(core::Duration span) {
+  clock_.Advance(span);
+  server_->WakeTimers();
+}
+
+std::shared_ptr<grpc::Channel> ServiceFixture::NewChannel() const {
+  grpc::ChannelArguments arguments;
+  // A connection of its own: tests must not share what a test breaks.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(server_->port()),
+                                   grpc::InsecureChannelCredentials(), arguments);
+}
+
+absl::Status ServiceFixture::Reconfigure(const std::string& yaml) {
+  WriteFile(directory_.path() + "/config.yaml", yaml);
+  return config_->Reload();
+}
+
+}  // namespace idempotency::testing
