@@ -93,6 +93,7 @@ std::vector<rocksdb::ColumnFamilyDescriptor> MakeFamilies(const StoreTuning& tun
   const std::shared_ptr<rocksdb::Cache> cache = rocksdb::NewLRUCache(tuning.block_cache_bytes);
   rocksdb::ColumnFamilyOptions meta;
   meta.write_buffer_size = kDefaultFamilyMemtableBytes;
+  meta.disable_auto_compactions = true;  // one key
   meta.table_factory.reset(rocksdb::NewBlockBasedTableFactory(MakeTableOptions(cache)));
   rocksdb::ColumnFamilyOptions open = MakeRecordFamily(tuning, cache);
   rocksdb::ColumnFamilyOptions finished = MakeRecordFamily(tuning, cache);
