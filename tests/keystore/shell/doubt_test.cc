@@ -1,0 +1,207 @@
+// Writes that lose a race, whose outcome nobody knows, or that end the engine; reads that fail.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "keystore/core/transition.h"
+#include "tests/keystore/shell/shell_fixture.h"
+
+namespace idempotency::keystore {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using Fate = FakeEngine::Fate;
+
+// What another replica stores when it serves `request`.
+core::Record StoredByAnother(const Request& request, core::Time at, uint64_t token_floor) {
+  const core::Decision decision =
+      core::Step(core::Absent{}, request.command, *request.policy, core::At(at), token_floor);
+  return *decision.record;
+}
+
+class ReplicatedTest : public ShellTest {
+ protected:
+  explicit ReplicatedTest(KeyStoreOptions options = {})
+      : ShellTest(Replicated(), std::move(options)) {}
+
+  // Right before our next commit another replica acquires the key.
+  void AnotherAcquiresFirst(std::string_view key) {
+    engine.BeforeNextCommit([this, key = std::string(key)] {
+      engine.Put(KeyOf(key), StoredByAnother(Reserve(key, 99), kStart, 50));
+    });
+  }
+};
+
+// --- Lost races ------------------------------------------------------------------------------
+
+TEST_F(ReplicatedTest, ALostRaceIsSteppedAgainOnWhatIsStored) {
+  AnotherAcquiresFirst("k");
+  EXPECT_EQ(Send(Reserve("k", 1))->said, "IN_PROGRESS");
+  EXPECT_THAT(engine.reads(), ElementsAre(1, 1));
+  EXPECT_THAT(observer.answers, ElementsAre("k: IN_PROGRESS")) << "the first answer is not shown";
+}
+
+TEST_F(ReplicatedTest, ALostRaceOfOneKeyDoesNotHoldUpTheOthers) {
+  engine.NextWrites({Fate::kLoseRace, Fate::kCommit});
+  const auto calls = SendAll({Reserve("a", 1), Reserve("b", 2)});
+  EXPECT_THAT(observer.answers, ElementsAre("b: ACQUIRED 2", "a: ACQUIRED 3"));
+  EXPECT_THAT(engine.commits(), ElementsAre(2, 1));
+}
+
+TEST_F(ReplicatedTest, ALostRaceTakesBackAllAnswersOfItsKey) {
+  AnotherAcquiresFirst("k");
+  const auto calls = SendAll({Get("k"), Reserve("k", 1), Release("k", 1), Get("other")});
+  EXPECT_THAT(Said(calls), ElementsAre("GOT PENDING", "IN_PROGRESS", "STALE_FENCING_TOKEN",
+                                       "OPERATION_NOT_FOUND"));
+}
+
+TEST_F(ReplicatedTest, LosingManyRacesInARowEndsWithTheRightAnswer) {
+  engine.NextWrites(std::vector<Fate>(100, Fate::kLoseRace));
+  EXPECT_EQ(Send(Reserve("k", 1))->said, "ACQUIRED 1");
+  EXPECT_THAT(engine.commits(), testing::SizeIs(101));
+}
+
+class SmallReplicatedTest : public ReplicatedTest {
+ protected:
+  SmallReplicatedTest() : ReplicatedTest(KeyStoreOptions{.max_batch_commands = 2}) {}
+};
+
+TEST_F(SmallReplicatedTest, AfterALostRaceCommandsOfAKeyKeepTheirOrder) {
+  engine.Hold(FakeEngine::Call::kRead);
+  engine.NextWrites({Fate::kLoseRace});
+  const auto calls =
+      SendAll({Reserve("k", 1), Get("k"), Complete("k", 1), Get("k"), Reserve("k", 2)});
+  engine.ReleaseAll();
+  EXPECT_THAT(Said(calls),
+              ElementsAre("ACQUIRED 1", "GOT PENDING", "COMPLETE", "GOT COMPLETE", "COMPLETED"));
+}
+
+// --- Unknown, and to be asked again ----------------------------------------------------------
+
+struct UnknownCase {
+  std::string name;
+  std::vector<Request> before;
+  core::Duration pass;
+  Request request;
+  std::string if_written;
+  std::string if_not_written;
+};
+
+void PrintTo(const UnknownCase& c, std::ostream* out) { *out << c.name; }
+
+class UnknownTest : public ReplicatedTest, public testing::WithParamInterface<UnknownCase> {
+ protected:
+  std::string AnswerWhen(Fate fate) {
+    const UnknownCase& c = GetParam();
+    for (const Request& request : c.before) Send(request);
+    clock.Advance(c.pass);
+    engine.NextWrites({fate});
+    return Send(c.request)->said;
+  }
+};
+
+TEST_P(UnknownTest, WrittenAllTheSame) {
+  EXPECT_EQ(AnswerWhen(Fate::kUnknownWritten), GetParam().if_written);
+}
+
+TEST_P(UnknownTest, NotWritten) {
+  EXPECT_EQ(AnswerWhen(Fate::kUnknownNotWritten), GetParam().if_not_written);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Verbs, UnknownTest,
+    testing::Values(
+        UnknownCase{"Reserve", {}, 0ms, Reserve("k", 1), "ALREADY_HELD 1", "ACQUIRED 1"},
+        UnknownCase{"Renew", {Reserve("k", 1)}, 5s, Renew("k", 1), "RENEWED 1", "RENEWED 1"},
+        UnknownCase{
+            "Complete", {Reserve("k", 1)}, 5s, Complete("k", 1), "COMPLETE ALREADY", "COMPLETE"},
+        UnknownCase{
+            "Release", {Reserve("k", 1)}, 5s, Release("k", 1), "RELEASED FREED", "RELEASED FREED"},
+        UnknownCase{"MarkUnresolved",
+                    {Reserve("k", 1)},
+                    5s,
+                    Mark("k", 1),
+                    "MARKED UNRESOLVED",
+                    "MARKED UNRESOLVED"},
+        UnknownCase{"Resolve",
+                    {Reserve("k", 1), Mark("k", 1)},
+                    5s,
+                    Resolve("k", core::Resolution::kCompleted),
+                    "RESOLVED COMPLETE",
+                    "RESOLVED COMPLETE"},
+        UnknownCase{
+            "Delete", {Reserve("k", 1), Complete("k", 1)}, 5s, Delete("k"), "DELETED", "DELETED"}),
+    [](const auto& param) { return param.param.name; });
+
+TEST_F(ReplicatedTest, AReservationThatLostARaceMayStillBeCancelled) {
+  AnotherAcquiresFirst("k");
+  engine.Hold(FakeEngine::Call::kCommit);
+  Call* const call = Send(Reserve("k", 1));
+  Cancel(call);
+  engine.ReleaseAll();
+  EXPECT_EQ(call->said, "CANCELLED");
+}
+
+TEST_F(ReplicatedTest, TheEngineIsNotDeadBecauseOfAnUnknownWrite) {
+  engine.NextWrites({Fate::kUnknownNotWritten});
+  Send(Reserve("k", 1));
+  EXPECT_EQ(observer.deaths, 0);
+  EXPECT_EQ(Send(Reserve("other", 1))->said, "ACQUIRED 2");
+}
+
+// --- Unknown, and final ----------------------------------------------------------------------
+
+class ExclusiveTest : public ShellTest {
+ protected:
+  explicit ExclusiveTest(KeyStoreOptions options = {}) : ShellTest(Traits{}, std::move(options)) {}
+};
+
+TEST_F(ExclusiveTest, AnUnknownWriteEndsItForTheWholeBatchAndAllAfterIt) {
+  engine.NextWrites({Fate::kCommit, Fate::kUnknownNotWritten});
+  const auto calls = SendAll({Reserve("a", 1), Reserve("b", 2), Get("c")});
+  EXPECT_THAT(Said(calls), Each("STORE_UNAVAILABLE"));
+  EXPECT_THAT(Said({Send(Get("a")), Send(Complete("a", 1)), Send(Reserve("c", 3))}),
+              Each("STORE_UNAVAILABLE"));
+  EXPECT_EQ(observer.deaths, 1);
+}
+
+TEST_F(ExclusiveTest, AnUnknownWriteFailsTheWaiters) {
+  Send(Reserve("k", 1));
+  Call* const waiter = Send(Reserve("k", 2, 10s));
+  engine.NextWrites({Fate::kUnknownNotWritten});
+  Send(Reserve("other", 3));
+  EXPECT_EQ(waiter->said, "STORE_UNAVAILABLE");
+  EXPECT_EQ(store->waiters(), 0u);
+}
+
+class ExclusiveLanesTest : public ExclusiveTest {
+ protected:
+  ExclusiveLanesTest() : ExclusiveTest(KeyStoreOptions{.lanes = 4}) {}
+};
+
+// --- Reads that fail -------------------------------------------------------------------------
+
+TEST_F(ReplicatedTest, AFailedReadIsUnavailableAndNeverAbsent) {
+  Send(Reserve("k", 1));
+  engine.FailNextReads(1);
+  const auto calls =
+      SendAll({Reserve("k", 1), Renew("k", 1), Complete("k", 1), Release("k", 1), Mark("k", 1),
+               Get("k"), Inspect("k"), Resolve("k", core::Resolution::kCompleted), Delete("k"),
+               Reserve("new", 2), Get("new")});
+  EXPECT_THAT(Said(calls), Each("STORE_UNAVAILABLE"));
+  EXPECT_EQ(StoredAs("new"), "ABSENT");
+  EXPECT_EQ(observer.deaths, 0);
+  const auto* refusal = std::get_if<core::Refusal>(&calls[0]->reply.answer);
+  EXPECT_EQ(refusal->retry_after, core::kOverloadRetryAfter);
+}
+
+TEST_F(ReplicatedTest, AFailedReadIsNotRemembered) {
+  engine.FailNextReads(1);
+  EXPECT_EQ(Send(Reserve("k", 1))->said, "STORE_UNAVAILABLE");
+  EXPECT_EQ(Send(Reserve("k", 1))->said, "ACQUIRED 1");
+}
+
+}  // namespace
+}  // namespace idempotency::keystore

@@ -1,0 +1,232 @@
+// Lapses, restarts and the space of open records: what time does without anybody asking.
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "keystore/core/limits.h"
+#include "keystore/core/transition.h"
+#include "tests/keystore/shell/shell_fixture.h"
+
+namespace idempotency::keystore {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+class TimersTest : public ShellTest {
+ protected:
+  explicit TimersTest(Traits traits = {}) : ShellTest(traits) {}
+
+  // Another replica applies `request` without telling.
+  void AnotherApplies(const Request& request) {
+    const core::Decision decision =
+        core::Step(engine.At(request.key), request.command, *request.policy, clock.Read(), 1);
+    engine.Put(request.key, *decision.record);
+  }
+};
+
+// --- Lapses ----------------------------------------------------------------------------------
+
+TEST_F(TimersTest, ALapseIsReportedOnceAsWhatTheRecordIsNow) {
+  Send(Reserve("sent", 1));
+  Send(ReserveDispatchLater("unsent", 2));
+  Send(Reserve("done", 3));
+  Send(Complete("done", 3));
+  Pass(kLease - 1ms);
+  EXPECT_THAT(observer.lapses, IsEmpty());
+  Pass(1ms);
+  EXPECT_THAT(observer.lapses, testing::UnorderedElementsAre("sent: UNRESOLVED", "unsent: FREED"));
+  Pass(1h);
+  EXPECT_THAT(observer.lapses, SizeIs(2));
+  EXPECT_EQ(StoredAs("sent"), "PENDING") << "time's doing is not written";
+}
+
+TEST_F(TimersTest, WhatTheKeyStoreAsksForItselfIsNotObserved) {
+  Send(Reserve("k", 1));
+  Pass(kLease);
+  EXPECT_THAT(observer.answers, ElementsAre("k: ACQUIRED 1"));
+}
+
+TEST_F(TimersTest, AnEndedAttemptDoesNotLapse) {
+  for (const char* key : {"a", "b", "c"}) Send(Reserve(key, 1));
+  Send(Complete("a", 1));
+  Send(Release("b", 2));
+  Send(Mark("c", 3));
+  EXPECT_EQ(UntilTimer(), -1ms);
+  Pass(kLease);
+  EXPECT_THAT(observer.lapses, IsEmpty());
+}
+
+TEST_F(TimersTest, ALeaseRenewedElsewhereIsNotReportedAndLooksAgainAtItsNewEnd) {
+  Send(Reserve("k", 1));
+  clock.Advance(20s);
+  AnotherApplies(Renew("k", 1, 60s));
+  Pass(10s);
+  EXPECT_THAT(observer.lapses, IsEmpty());
+  EXPECT_EQ(UntilTimer(), 50s);
+  Pass(50s);
+  EXPECT_THAT(observer.lapses, ElementsAre("k: UNRESOLVED"));
+}
+
+TEST_F(TimersTest, ALeaseEndedElsewhereIsNotReported) {
+  Send(Reserve("k", 1));
+  AnotherApplies(Complete("k", 1));
+  Pass(kLease);
+  EXPECT_THAT(observer.lapses, IsEmpty());
+  EXPECT_EQ(UntilTimer(), -1ms);
+}
+
+TEST_F(TimersTest, ManyLapsesAtOnceAreReportedInSeveralRuns) {
+  constexpr size_t kKeys = 600;
+  std::vector<Request> requests;
+  for (uint64_t i = 0; i < kKeys; ++i) requests.push_back(Reserve("k" + std::to_string(i), i));
+  SendAll(std::move(requests));
+  clock.Advance(kLease);
+  int runs = 0;
+  for (; UntilTimer() == 0ms; ++runs) RunTimers();
+  EXPECT_EQ(runs, 3) << "256 at a time";
+  EXPECT_THAT(observer.lapses, SizeIs(kKeys));
+}
+
+// --- When the timers are due -----------------------------------------------------------------
+
+TEST_F(TimersTest, WhoSleepsUntilATimerIsToldOfAnEarlierOne) {
+  int told = 0;
+  store->OnEarlierTimer([&] { ++told; });
+  Send(Get("k"));
+  EXPECT_EQ(told, 0) << "nothing is due";
+  Send(Reserve("k", 1));
+  EXPECT_EQ(told, 1);
+  Send(Reserve("later", 2));
+  EXPECT_EQ(told, 1) << "not earlier";
+  Request shorter = Reserve("shorter", 3);
+  std::get<core::ReserveCommand>(shorter.command).lease = 10s;
+  Send(shorter);
+  EXPECT_EQ(told, 2);
+  EXPECT_EQ(UntilTimer(), 10s);
+  Send(Reserve("k", 4, 5s));
+  EXPECT_EQ(told, 3) << "the end of a wait";
+  Pass(5s);
+  EXPECT_EQ(told, 3) << "who runs the timers asks for the next one";
+  EXPECT_EQ(UntilTimer(), 5s);
+}
+
+TEST_F(TimersTest, RunningTimersThatAreNotDueDoesNothing) {
+  Send(Reserve("k", 1));
+  const size_t before = engine.reads().size();
+  RunTimers();
+  clock.Advance(kLease - 1ms);
+  RunTimers();
+  EXPECT_THAT(engine.reads(), SizeIs(before));
+}
+
+class SkewedTest : public TimersTest {
+ protected:
+  SkewedTest() : TimersTest(Traits{.exclusive = false, .clock_skew = 500ms}) {}
+};
+
+// --- After a restart -------------------------------------------------------------------------
+
+TEST_F(TimersTest, LapsesAreReportedAlsoAfterARestart) {
+  Send(Reserve("k", 1));
+  Send(Reserve("done", 2));
+  Send(Complete("done", 2));
+  Restart();
+  EXPECT_EQ(UntilTimer(), -1ms);
+  int told = 0;
+  store->OnEarlierTimer([&] { ++told; });
+  ASSERT_TRUE(store->LoadOpen().ok());
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(UntilTimer(), kLease);
+  Pass(kLease);
+  EXPECT_THAT(observer.lapses, ElementsAre("k: UNRESOLVED"));
+}
+
+TEST_F(TimersTest, ALeaseThatEndedWhileNobodyRanIsReported) {
+  Send(Reserve("k", 1));
+  Restart();
+  clock.Advance(24h);
+  ASSERT_TRUE(store->LoadOpen().ok());
+  RunTimers();
+  EXPECT_THAT(observer.lapses, ElementsAre("k: UNRESOLVED"));
+}
+
+TEST_F(TimersTest, OpenRecordsAreLoadedPageByPage) {
+  for (uint64_t i = 0; i < 25; ++i) Send(Reserve("k" + std::to_string(i), i));
+  engine.Put(KeyOf("unreadable"), core::Unreadable{});
+  Restart({.lanes = 3});
+  engine.LimitVisits(10);
+  ASSERT_TRUE(store->LoadOpen().ok());
+  EXPECT_EQ(engine.scans(), 3u);
+  clock.Advance(kLease);
+  RunTimers();
+  EXPECT_THAT(observer.lapses, SizeIs(25));
+}
+
+TEST_F(TimersTest, WhatCannotBeLoadedIsSaid) {
+  engine.FailNextScans(1);
+  EXPECT_EQ(store->LoadOpen().code(), absl::StatusCode::kUnavailable);
+}
+
+// --- Sweeping --------------------------------------------------------------------------------
+
+constexpr core::Duration kForgotten = kLease + core::kFreedMemory;
+
+TEST_F(TimersTest, ARecordFreedByItsLapseIsErasedWhenItIsForgotten) {
+  Send(ReserveDispatchLater("k", 1));
+  Pass(kLease);
+  Pass(core::kFreedMemory - 1ms);
+  store->Sweep();
+  EXPECT_EQ(StoredAs("k"), "PENDING");
+  Pass(1ms);
+  store->Sweep();
+  EXPECT_EQ(StoredAs("k"), "ABSENT");
+}
+
+TEST_F(TimersTest, AnUnresolvedRecordIsErasedOnlyWhereItMayBeRunAgain) {
+  for (const char* key : {"lapsed", "marked"}) {
+    Send(Rerun(Reserve(std::string("rerun ") + key, 1), 1h));
+    Send(Reserve(std::string("kept ") + key, 2));
+  }
+  Send(Rerun(Mark("rerun marked", 3), 1h));
+  Send(Mark("kept marked", 4));
+  Pass(kLease);
+  Pass(1h);
+  store->Sweep();
+  EXPECT_EQ(StoredAs("rerun lapsed"), "ABSENT");
+  EXPECT_EQ(StoredAs("rerun marked"), "ABSENT");
+  EXPECT_EQ(StoredAs("kept lapsed"), "PENDING");
+  EXPECT_EQ(StoredAs("kept marked"), "UNRESOLVED");
+  Pass(1000 * core::kDay);
+  store->Sweep();
+  EXPECT_EQ(StoredAs("kept lapsed"), "PENDING");
+  EXPECT_EQ(StoredAs("kept marked"), "UNRESOLVED");
+}
+
+TEST_F(TimersTest, WhatWasTakenUpAgainIsNotErased) {
+  Send(Rerun(Reserve("k", 1), 1h));
+  Pass(kLease);
+  EXPECT_EQ(Send(Rerun(Reserve("k", 2), 1h))->said, "ACQUIRED 2");
+  Pass(20s);
+  Send(Rerun(Renew("k", 2, 24h)));
+  Pass(2h);
+  store->Sweep();
+  EXPECT_EQ(Send(Get("k"))->said, "GOT PENDING");
+}
+
+TEST_F(TimersTest, NothingIsSweptWhileTheClockIsInDoubt) {
+  Send(ReserveDispatchLater("k", 1));
+  Pass(kLease);
+  core::Now now = core::At(kStart + kForgotten);
+  now.in_doubt = true;
+  clock.Set(now);
+  store->Sweep();
+  EXPECT_EQ(StoredAs("k"), "PENDING");
+  clock.Set(core::At(kStart + kForgotten));
+  store->Sweep();
+  EXPECT_EQ(StoredAs("k"), "ABSENT");
+}
+
+}  // namespace
+}  // namespace idempotency::keystore
