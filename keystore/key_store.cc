@@ -43,6 +43,9 @@ class KeyStore::Impl {
     shared_.traits = engine->traits();
     const size_t lanes = std::max<size_t>(shared_.options.lanes, 1);
     for (size_t i = 0; i < lanes; ++i) lanes_.push_back(std::make_unique<Lane>(&shared_));
+    shared_.end_all_waits = [this] {
+      for (const auto& lane : lanes_) lane->EndWaits();
+    };
     engine->OnForeignChange([this](const core::Key& key) { lanes_[LaneOf(key)]->Wake(key); });
   }
 
@@ -128,7 +131,7 @@ class KeyStore::Impl {
 
   void Drain() {
     shared_.draining = true;
-    for (const auto& lane : lanes_) lane->EndWaits();
+    shared_.end_all_waits();
     {
       // Commands are answered by whichever thread runs their lane; the last one says so.
       absl::MutexLock lock(&shared_.idle_mutex);

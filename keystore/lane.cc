@@ -200,7 +200,12 @@ void Lane::StepBatch() {
   written_slots_.clear();
   write_outcomes_.clear();
   slots_.clear();
-  if (!read_result_.ok()) return FailBatch();
+  if (!read_result_.ok() || shared_->dead) {
+    FailBatch();
+    // The engine may have died of something else than a write of ours.
+    if (!shared_->engine->pressure().alive) Die();
+    return;
+  }
   slots_.resize(keys_.size());
   for (size_t i = 0; i < slots_.size(); ++i) {
     slots_[i].stored = std::move(read_result_->entries[i].stored);
@@ -446,14 +451,12 @@ void Lane::FailBatch() {
   slots_.clear();
 }
 
-// After a failed write nothing more is acknowledged: those who wait are told, too.
+// After a failed write nothing more is acknowledged, and nothing that is read can be trusted to
+// be durable: every batch fails from now on. Those who wait are told, too.
 void Lane::Die() {
-  if (!shared_->dead.exchange(true)) shared_->observer->OnEngineDead();
-  const core::Time server_time = shared_->Now().latest;
-  for (PendingCommandPtr& command : waiters_.TakeAll()) {
-    --shared_->waiters;
-    Answer(*command, Refused(core::Reason::kStoreUnavailable), server_time);
-  }
+  if (shared_->dead.exchange(true)) return;
+  shared_->observer->OnEngineDead();
+  shared_->end_all_waits();
 }
 
 }  // namespace idempotency::keystore

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <unordered_map>
 #include <vector>
@@ -45,6 +46,8 @@ struct Shared {
   absl::Mutex idle_mutex;
   // Called when a timer comes up that is earlier than all before.
   std::function<void()> on_earlier_timer;
+  // EndWaits of every lane.
+  std::function<void()> end_all_waits;
 
   core::Now Now() const;
   // One command fewer is outstanding.

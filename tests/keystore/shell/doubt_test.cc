@@ -167,6 +167,21 @@ TEST_F(ExclusiveTest, AnUnknownWriteEndsItForTheWholeBatchAndAllAfterIt) {
   EXPECT_EQ(observer.deaths, 1);
 }
 
+TEST_F(ExclusiveTest, WhatIsQueuedBehindAnUnknownWriteIsNeitherReadNorWritten) {
+  engine.Hold(FakeEngine::Call::kCommit);
+  engine.NextWrites({Fate::kUnknownWritten});
+  Call* const first = Send(Reserve("k", 1));
+  const std::vector<Call*> queued = {Send(Reserve("k", 2)), Send(Get("k")), Send(Reserve("l", 3)),
+                                     Send(Complete("k", 1))};
+  engine.HoldNoMore();
+  engine.ReleaseAll();
+  EXPECT_EQ(first->said, "STORE_UNAVAILABLE");
+  EXPECT_THAT(Said(queued), Each("STORE_UNAVAILABLE"))
+      << "what is stored may not be what will be found after a restart";
+  EXPECT_EQ(StoredAs("l"), "ABSENT");
+  EXPECT_EQ(observer.deaths, 1);
+}
+
 TEST_F(ExclusiveTest, AnUnknownWriteFailsTheWaiters) {
   Send(Reserve("k", 1));
   Call* const waiter = Send(Reserve("k", 2, 10s));
@@ -180,6 +195,30 @@ class ExclusiveLanesTest : public ExclusiveTest {
  protected:
   ExclusiveLanesTest() : ExclusiveTest(KeyStoreOptions{.lanes = 4}) {}
 };
+
+TEST_F(ExclusiveLanesTest, AnUnknownWriteFailsTheWaitersOfEveryLane) {
+  std::vector<Call*> waiters;
+  for (uint64_t i = 0; i < 32; ++i) {
+    const std::string key = "k" + std::to_string(i);
+    Send(Reserve(key, 1));
+    waiters.push_back(Send(Reserve(key, 2, 10s)));
+  }
+  engine.NextWrites({Fate::kUnknownNotWritten});
+  Send(Reserve("other", 3));
+  EXPECT_THAT(Said(waiters), Each("STORE_UNAVAILABLE"));
+  EXPECT_EQ(observer.deaths, 1);
+}
+
+TEST_F(ExclusiveTest, AnEngineFoundDeadByAReadIsReported) {
+  Call* const holder = Send(Reserve("k", 1));
+  Call* const waiter = Send(Reserve("k", 2, 10s));
+  engine.SetPressure({.alive = false});
+  engine.FailNextReads(SIZE_MAX);
+  EXPECT_EQ(Send(Complete("k", 1))->said, "STORE_UNAVAILABLE");
+  EXPECT_EQ(observer.deaths, 1) << "nothing but the exit of the process brings it back";
+  EXPECT_EQ(waiter->said, "STORE_UNAVAILABLE");
+  EXPECT_EQ(holder->said, "ACQUIRED 1");
+}
 
 // --- Reads that fail -------------------------------------------------------------------------
 
