@@ -1,6 +1,7 @@
 #include "keystore/lane.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace idempotency::keystore {
@@ -285,7 +286,7 @@ void Lane::AnswerBatch() {
       Answer(*stepped.command, std::move(stepped.answer), server_time);
     }
   }
-  MakeReady(std::move(again));
+  StepAgain(std::move(again));
   for (const size_t i : written_slots_) {
     const bool committed = write_outcomes_[slots_[i].write] == WriteOutcome::kCommitted;
     if (committed) NoteWritten(keys_[i], slots_[i].record);
@@ -331,6 +332,13 @@ void Lane::Park(Stepped stepped, core::Time server_time) {
 void Lane::MakeReady(std::vector<PendingCommandPtr> commands) {
   shared_->queued += commands.size();
   for (PendingCommandPtr& command : commands) ready_.push_back(std::move(command));
+}
+
+// Before all that is ready: it was submitted earlier.
+void Lane::StepAgain(std::vector<PendingCommandPtr> commands) {
+  shared_->queued += commands.size();
+  ready_.insert(ready_.begin(), std::make_move_iterator(commands.begin()),
+                std::make_move_iterator(commands.end()));
 }
 
 void Lane::WakeAll(std::vector<PendingCommandPtr> waiters) {

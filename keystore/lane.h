@@ -133,6 +133,7 @@ class Lane {
   void Park(Stepped stepped, core::Time server_time);
   bool MayWait(const Stepped& stepped) const;
   void MakeReady(std::vector<PendingCommandPtr> commands);
+  void StepAgain(std::vector<PendingCommandPtr> commands);
   void WakeAll(std::vector<PendingCommandPtr> waiters);
   PendingCommandPtr TakeReady(uint64_t id);
   void SubmitInternal(core::Key key, core::Command command, ReplyCallback done);

@@ -68,6 +68,15 @@ class SmallReplicatedTest : public ReplicatedTest {
   SmallReplicatedTest() : ReplicatedTest(KeyStoreOptions{.max_batch_commands = 2}) {}
 };
 
+TEST_F(SmallReplicatedTest, AfterALostRaceALaterWaiterDoesNotOvertake) {
+  Send(Reserve("k", 1));
+  const std::vector<Call*> waiters = {Send(Reserve("k", 2, 10s)), Send(Reserve("k", 3, 10s)),
+                                      Send(Reserve("k", 4, 10s))};
+  engine.NextWrites({Fate::kCommit, Fate::kLoseRace});
+  Send(Release("k", 1));
+  EXPECT_THAT(Said(waiters), ElementsAre("ACQUIRED 2", "", ""));
+}
+
 TEST_F(SmallReplicatedTest, AfterALostRaceCommandsOfAKeyKeepTheirOrder) {
   engine.Hold(FakeEngine::Call::kRead);
   engine.NextWrites({Fate::kLoseRace});
