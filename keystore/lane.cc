@@ -275,10 +275,12 @@ void Lane::AnswerBatch() {
   std::vector<PendingCommandPtr> again;
   for (Stepped& stepped : batch_) {
     const Slot& slot = slots_[stepped.slot];
-    const bool done = !slot.dirty || write_outcomes_[slot.write] == WriteOutcome::kCommitted;
-    if (!done) {
+    const WriteOutcome outcome =
+        slot.dirty ? write_outcomes_[slot.write] : WriteOutcome::kCommitted;
+    if (outcome != WriteOutcome::kCommitted) {
       // Lost a race, or nobody knows: stepping the same command on what is stored by now gives
       // the answer, since every command is idempotent.
+      stepped.command->may_have_effect |= outcome == WriteOutcome::kUnknown;
       again.push_back(std::move(stepped.command));
     } else if (stepped.waits) {
       Park(std::move(stepped), server_time);
@@ -288,8 +290,12 @@ void Lane::AnswerBatch() {
   }
   StepAgain(std::move(again));
   for (const size_t i : written_slots_) {
-    const bool committed = write_outcomes_[slots_[i].write] == WriteOutcome::kCommitted;
-    if (committed) NoteWritten(keys_[i], slots_[i].record);
+    const WriteOutcome outcome = write_outcomes_[slots_[i].write];
+    if (outcome == WriteOutcome::kCommitted) {
+      NoteWritten(keys_[i], slots_[i].record);
+    } else {
+      NoteDoubtful(keys_[i], slots_[i].record, outcome);
+    }
   }
   UpdateNextTimer();
 }
@@ -305,6 +311,15 @@ void Lane::NoteWritten(const core::Key& key, const core::RecordPtr& record) {
       core::IsSet(record->forget_time)) {
     reclaimable_.emplace(record->forget_time, key);
   }
+  WakeAll(waiters_.TakeKey(key));
+}
+
+// Something else is stored, or this may be: who waits looks again, behind the commands that are
+// stepped again and may find that they have nothing more to write. A lease that may have begun
+// is looked at when it ends.
+void Lane::NoteDoubtful(const core::Key& key, const core::RecordPtr& record, WriteOutcome outcome) {
+  const bool pending = record != nullptr && record->state == core::State::kPending;
+  if (pending && outcome == WriteOutcome::kUnknown) leases_.Set(key, record->lease_expire_time);
   WakeAll(waiters_.TakeKey(key));
 }
 
@@ -348,7 +363,7 @@ void Lane::WakeAll(std::vector<PendingCommandPtr> waiters) {
 
 PendingCommandPtr Lane::TakeReady(uint64_t id) {
   const auto place = std::find_if(ready_.begin(), ready_.end(), [id](const auto& command) {
-    return command->id == id && MayBeDropped(command->request.command);
+    return command->id == id && MayBeDropped(command->request.command) && !command->may_have_effect;
   });
   if (place == ready_.end()) return nullptr;
   PendingCommandPtr taken = std::move(*place);

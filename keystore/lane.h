@@ -125,6 +125,7 @@ class Lane {
   bool StartCommit();
   void AnswerBatch();
   void NoteWritten(const core::Key& key, const core::RecordPtr& record);
+  void NoteDoubtful(const core::Key& key, const core::RecordPtr& record, WriteOutcome outcome);
 
   void RunErrands(Errands errands);
   void RunDueTimers();

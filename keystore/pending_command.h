@@ -20,6 +20,8 @@ struct PendingCommand {
   core::Time wait_until;
   // Made by the key store itself: not counted, not observed.
   bool internal = false;
+  // It was written, and nobody knows whether that took effect.
+  bool may_have_effect = false;
 };
 
 using PendingCommandPtr = std::unique_ptr<PendingCommand>;

@@ -144,6 +144,32 @@ INSTANTIATE_TEST_SUITE_P(
             "Delete", {Reserve("k", 1), Complete("k", 1)}, 5s, Delete("k"), "DELETED", "DELETED"}),
     [](const auto& param) { return param.param.name; });
 
+TEST_F(ReplicatedTest, AnUnknownCompletionThatWasWrittenStillWakesTheWaiters) {
+  Send(Reserve("k", 1));
+  Call* const waiter = Send(Reserve("k", 2, 10s));
+  engine.NextWrites({Fate::kUnknownWritten});
+  EXPECT_EQ(Send(Complete("k", 1))->said, "COMPLETE ALREADY");
+  EXPECT_EQ(waiter->said, "COMPLETED");
+}
+
+TEST_F(ReplicatedTest, ALapseAfterAnUnknownAcquisitionIsReported) {
+  engine.NextWrites({Fate::kUnknownWritten});
+  EXPECT_EQ(Send(Reserve("k", 1))->said, "ALREADY_HELD 1");
+  Pass(kLease);
+  EXPECT_THAT(observer.lapses, ElementsAre("k: UNRESOLVED"));
+}
+
+TEST_F(ReplicatedTest, AReservationThatMayHaveBeenWrittenIsNotCalledCancelledWithoutEffect) {
+  engine.NextWrites({Fate::kUnknownWritten});
+  engine.Hold(FakeEngine::Call::kCommit);
+  Call* const call = Send(Reserve("k", 1));
+  Cancel(call);
+  engine.HoldNoMore();
+  engine.ReleaseAll();
+  EXPECT_EQ(StoredAs("k"), "PENDING");
+  EXPECT_EQ(call->said, "ALREADY_HELD 1");
+}
+
 TEST_F(ReplicatedTest, AReservationThatLostARaceMayStillBeCancelled) {
   AnotherAcquiresFirst("k");
   engine.Hold(FakeEngine::Call::kCommit);
