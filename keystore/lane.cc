@@ -14,6 +14,11 @@ core::Answer Refused(core::Reason reason) {
   return core::Refusal{.reason = reason, .retry_after = core::kOverloadRetryAfter};
 }
 
+core::Reason ReasonOf(const core::Answer& answer) {
+  const auto* refusal = std::get_if<core::Refusal>(&answer);
+  return refusal == nullptr ? core::Reason::kNone : refusal->reason;
+}
+
 // The answer says that somebody holds a live lease, and so does the record behind it; null
 // for any other answer.
 const core::Record* InProgress(const core::Answer& answer) {
@@ -263,7 +268,7 @@ bool Lane::StartCommit() {
 }
 
 void Lane::AnswerBatch() {
-  if (slots_.empty()) return;  // it has failed as a whole
+  if (slots_.empty()) return UpdateNextTimer();  // it has failed as a whole
   const bool unknown = std::any_of(write_outcomes_.begin(), write_outcomes_.end(),
                                    [](WriteOutcome o) { return o == WriteOutcome::kUnknown; });
   if (unknown && shared_->traits.exclusive) {
@@ -390,9 +395,10 @@ void Lane::RunErrands(Errands errands) {
 
 void Lane::RunDueTimers() {
   const core::Now now = shared_->Now();
-  for (core::Key& key : leases_.TakeDue(now.earliest, kMaxLapsesAtOnce)) {
+  for (const core::Key& key : leases_.TakeDue(now.earliest, kMaxLapsesAtOnce)) {
+    // First, since who is woken may acquire the key.
+    ReportLapse(key);
     WakeAll(waiters_.TakeKey(key));
-    ReportLapse(std::move(key));
   }
   std::vector<PendingCommandPtr> due = waiters_.TakeDue(now.latest);
   for (PendingCommandPtr& command : due) command->wait_until = core::Time{};
@@ -400,22 +406,33 @@ void Lane::RunDueTimers() {
 }
 
 // Reads the record that has lapsed: what is reported is what is stored, not what was planned.
-void Lane::ReportLapse(core::Key key) {
-  SubmitInternal(key, core::InspectCommand{}, [this, key](Reply reply) {
-    const auto* inspect = std::get_if<core::InspectAnswer>(&reply.answer);
-    if (inspect == nullptr) return;
-    const core::Record& record = *inspect->operation;
-    if (record.state == core::State::kPending) {
-      // It was renewed or taken up by another replica: it is not over.
-      leases_.Set(key, record.lease_expire_time);
-      return;
-    }
-    const bool lapsed = !record.ended.empty() && record.ended.back().token == record.token &&
-                        record.ended.back().verb == core::EndVerb::kLapsed;
-    if (!lapsed) return;
-    if (core::IsSet(record.forget_time)) reclaimable_.emplace(record.forget_time, key);
-    shared_->observer->OnLapse(key, record);
-  });
+void Lane::ReportLapse(const core::Key& key) {
+  SubmitInternal(key, core::InspectCommand{},
+                 [this, key](Reply reply) { SeeToLapse(key, reply.answer, reply.server_time); });
+}
+
+void Lane::SeeToLapse(const core::Key& key, const core::Answer& answer, core::Time now) {
+  const auto* inspect = std::get_if<core::InspectAnswer>(&answer);
+  if (inspect == nullptr) {
+    const core::Reason reason = ReasonOf(answer);
+    // It could not be read: look again.
+    const bool again = reason == core::Reason::kStoreUnavailable && !shared_->dead;
+    if (again) leases_.Set(key, core::Add(now, core::kOverloadRetryAfter));
+    // The lease ended so long ago that it is forgotten.
+    if (reason == core::Reason::kOperationNotFound) reclaimable_.emplace(now, key);
+    return;
+  }
+  const core::Record& record = *inspect->operation;
+  if (record.state == core::State::kPending) {
+    // It was renewed or taken up by another replica: it is not over.
+    leases_.Set(key, record.lease_expire_time);
+    return;
+  }
+  const bool lapsed = !record.ended.empty() && record.ended.back().token == record.token &&
+                      record.ended.back().verb == core::EndVerb::kLapsed;
+  if (!lapsed) return;
+  if (core::IsSet(record.forget_time)) reclaimable_.emplace(record.forget_time, key);
+  shared_->observer->OnLapse(key, record);
 }
 
 void Lane::SweepDue() {

@@ -130,7 +130,8 @@ class Lane {
   void RunErrands(Errands errands);
   void RunDueTimers();
   void SweepDue();
-  void ReportLapse(core::Key key);
+  void ReportLapse(const core::Key& key);
+  void SeeToLapse(const core::Key& key, const core::Answer& answer, core::Time now);
   void Park(Stepped stepped, core::Time server_time);
   bool MayWait(const Stepped& stepped) const;
   void MakeReady(std::vector<PendingCommandPtr> commands);

@@ -277,5 +277,14 @@ TEST_F(ReplicatedTest, AFailedReadIsNotRemembered) {
   EXPECT_EQ(Send(Reserve("k", 1))->said, "ACQUIRED 1");
 }
 
+TEST_F(ReplicatedTest, ALapseThatCouldNotBeReadIsReportedLater) {
+  Send(Reserve("k", 1));
+  engine.FailNextReads(1);
+  Pass(kLease);
+  EXPECT_THAT(observer.lapses, IsEmpty());
+  Pass(core::kOverloadRetryAfter);
+  EXPECT_THAT(observer.lapses, ElementsAre("k: UNRESOLVED"));
+}
+
 }  // namespace
 }  // namespace idempotency::keystore

@@ -77,6 +77,15 @@ TEST_F(TimersTest, ALeaseEndedElsewhereIsNotReported) {
   EXPECT_EQ(UntilTimer(), -1ms);
 }
 
+TEST_F(TimersTest, ALapseIsReportedAlsoWhenAWaiterAcquiresAtOnce) {
+  Send(Rerun(Reserve("k", 1)));
+  Call* const waiter = Send(Rerun(Reserve("k", 2, 60s)));
+  Pass(kLease);
+  EXPECT_EQ(waiter->said, "ACQUIRED 2");
+  EXPECT_THAT(observer.lapses, ElementsAre("k: UNRESOLVED"));
+  EXPECT_EQ(UntilTimer(), kLease);
+}
+
 TEST_F(TimersTest, ManyLapsesAtOnceAreReportedInSeveralRuns) {
   constexpr size_t kKeys = 600;
   std::vector<Request> requests;
@@ -226,6 +235,22 @@ TEST_F(TimersTest, NothingIsSweptWhileTheClockIsInDoubt) {
   clock.Set(core::At(kStart + kForgotten));
   store->Sweep();
   EXPECT_EQ(StoredAs("k"), "ABSENT");
+}
+
+TEST_F(TimersTest, AfterARestartTheSameIsSwept) {
+  Send(ReserveDispatchLater("freed", 1));
+  Send(Rerun(Reserve("marked", 2), 1h));
+  Send(Rerun(Mark("marked", 2), 1h));
+  Send(Reserve("kept", 3));
+  Send(Mark("kept", 3));
+  Restart();
+  clock.Advance(2h);
+  ASSERT_TRUE(store->LoadOpen().ok());
+  RunTimers();
+  store->Sweep();
+  EXPECT_EQ(StoredAs("freed"), "ABSENT");
+  EXPECT_EQ(StoredAs("marked"), "ABSENT");
+  EXPECT_EQ(StoredAs("kept"), "UNRESOLVED");
 }
 
 }  // namespace
