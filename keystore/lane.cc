@@ -7,8 +7,12 @@
 namespace idempotency::keystore {
 namespace {
 
-// Lapses reported in one go, so that a burst of them delays no command for long.
+// Lapses reported and records reclaimed in one go, so that a burst of them delays no command
+// for long.
 constexpr size_t kMaxLapsesAtOnce = 256;
+constexpr size_t kMaxReclaimedAtOnce = core::kMaxBatchCommands;
+// When a record that may not be reclaimed is asked about again.
+constexpr core::Duration kReclaimAskedAgain = std::chrono::hours(1);
 
 core::Answer Refused(core::Reason reason) {
   return core::Refusal{.reason = reason, .retry_after = core::kOverloadRetryAfter};
@@ -123,7 +127,7 @@ void Lane::NoteOpen(const core::Key& key, const core::Record& record) {
   if (record.state == core::State::kPending) {
     leases_.Set(key, record.lease_expire_time);
   } else if (core::IsSet(record.forget_time)) {
-    reclaimable_.emplace(record.forget_time, key);
+    reclaimable_.Set(key, record.forget_time);
   }
   UpdateNextTimer();
 }
@@ -307,6 +311,7 @@ void Lane::AnswerBatch() {
 
 // Keeps the tables in memory, and wakes who has waited for this.
 void Lane::NoteWritten(const core::Key& key, const core::RecordPtr& record) {
+  reclaimable_.Erase(key);
   if (record != nullptr && record->state == core::State::kPending) {
     leases_.Set(key, record->lease_expire_time);
     return;
@@ -314,7 +319,7 @@ void Lane::NoteWritten(const core::Key& key, const core::RecordPtr& record) {
   leases_.Erase(key);
   if (record != nullptr && record->state == core::State::kUnresolved &&
       core::IsSet(record->forget_time)) {
-    reclaimable_.emplace(record->forget_time, key);
+    reclaimable_.Set(key, record->forget_time);
   }
   WakeAll(waiters_.TakeKey(key));
 }
@@ -419,7 +424,7 @@ void Lane::SeeToLapse(const core::Key& key, const core::Answer& answer, core::Ti
     const bool again = reason == core::Reason::kStoreUnavailable && !shared_->dead;
     if (again) leases_.Set(key, core::Add(now, core::kOverloadRetryAfter));
     // The lease ended so long ago that it is forgotten.
-    if (reason == core::Reason::kOperationNotFound) reclaimable_.emplace(now, key);
+    if (reason == core::Reason::kOperationNotFound) reclaimable_.Set(key, now);
     return;
   }
   const core::Record& record = *inspect->operation;
@@ -431,19 +436,23 @@ void Lane::SeeToLapse(const core::Key& key, const core::Answer& answer, core::Ti
   const bool lapsed = !record.ended.empty() && record.ended.back().token == record.token &&
                       record.ended.back().verb == core::EndVerb::kLapsed;
   if (!lapsed) return;
-  if (core::IsSet(record.forget_time)) reclaimable_.emplace(record.forget_time, key);
+  if (core::IsSet(record.forget_time)) reclaimable_.Set(key, record.forget_time);
   shared_->observer->OnLapse(key, record);
 }
 
 void Lane::SweepDue() {
   const core::Now now = shared_->Now();
   if (now.in_doubt) return;
-  while (!reclaimable_.empty() && reclaimable_.begin()->first <= now.earliest) {
-    core::Key key = std::move(reclaimable_.begin()->second);
-    reclaimable_.erase(reclaimable_.begin());
+  for (const core::Key& key : reclaimable_.TakeDue(now.earliest, kMaxReclaimedAtOnce)) {
     const auto& may_reclaim = shared_->options.may_reclaim;
-    if (may_reclaim && !may_reclaim(key.name_space)) continue;
-    SubmitInternal(std::move(key), core::ReclaimCommand{}, [](Reply) {});
+    if (may_reclaim && !may_reclaim(key.name_space)) {
+      reclaimable_.Set(key, core::Add(now.latest, kReclaimAskedAgain));
+      continue;
+    }
+    SubmitInternal(key, core::ReclaimCommand{}, [this, key](Reply reply) {
+      const bool again = ReasonOf(reply.answer) == core::Reason::kStoreUnavailable;
+      if (again) reclaimable_.Set(key, reply.server_time);
+    });
   }
 }
 

@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
 #include <unordered_map>
 #include <vector>
 
@@ -168,7 +167,8 @@ class Lane {
   std::vector<WriteOutcome> write_outcomes_;
   Waiters waiters_;
   OpenLeases leases_;
-  std::multimap<core::Time, core::Key> reclaimable_;
+  // When open records can go.
+  OpenLeases reclaimable_;
 
   std::atomic<int64_t> next_timer_ms_{core::kMaxTime.time_since_epoch().count()};
 };

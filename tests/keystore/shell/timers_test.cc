@@ -224,6 +224,69 @@ TEST_F(TimersTest, WhatWasTakenUpAgainIsNotErased) {
   EXPECT_EQ(Send(Get("k"))->said, "GOT PENDING");
 }
 
+TEST_F(TimersTest, ARecordCompletedAfterItsLapseIsNotSwept) {
+  Send(Rerun(Reserve("k", 1), 1h));
+  Pass(kLease);
+  Send(Rerun(Complete("k", 1), 24h));
+  Pass(2h);
+  const size_t before = engine.reads().size();
+  store->Sweep();
+  EXPECT_THAT(engine.reads(), SizeIs(before)) << "there is nothing to sweep";
+  EXPECT_EQ(Send(Get("k"))->said, "GOT COMPLETE");
+}
+
+TEST_F(TimersTest, AnOperationThatFailsAgainAndAgainIsSweptOnce) {
+  Send(Rerun(Reserve("k", 1), 1h));
+  for (uint64_t token = 1; token <= 20; ++token) {
+    Send(Rerun(Mark("k", token), 1h));
+    Pass(1s);
+    Send(Rerun(Reserve("k", token + 1), 1h));
+  }
+  Send(Rerun(Mark("k", 21), 1h));
+  Pass(1h);
+  observer.commits.clear();
+  store->Sweep();
+  EXPECT_EQ(StoredAs("k"), "ABSENT");
+  EXPECT_THAT(observer.commits, ElementsAre(std::pair(1u, 1u))) << "one entry a key, not a failure";
+}
+
+TEST_F(TimersTest, ASweepTakesABoundedNumberAndTheNextGoesOn) {
+  constexpr size_t kKeys = 3000;
+  std::vector<Request> requests;
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    requests.push_back(ReserveDispatchLater("k" + std::to_string(i), i));
+  }
+  SendAll(std::move(requests));
+  clock.Advance(kLease);
+  while (UntilTimer() == 0ms) RunTimers();
+  clock.Advance(core::kFreedMemory);
+  store->Sweep();
+  EXPECT_EQ(engine.size(), kKeys - core::kMaxBatchCommands) << "commands wait for no more";
+  store->Sweep();
+  store->Sweep();
+  EXPECT_EQ(engine.size(), 0u);
+}
+
+TEST_F(TimersTest, NothingIsSweptOfANamespaceThatMayNotBeReclaimed) {
+  bool configured = false;
+  Restart({.may_reclaim = [&configured](std::string_view name_space) {
+    return name_space != "pay" || configured;
+  }});
+  Request elsewhere = ReserveDispatchLater("k", 1);
+  elsewhere.key.name_space = "mail";
+  Send(elsewhere);
+  Send(ReserveDispatchLater("k", 1));
+  Pass(kLease);
+  Pass(kForgotten);
+  store->Sweep();
+  EXPECT_EQ(StoredAs("k"), "PENDING");
+  EXPECT_TRUE(std::holds_alternative<core::Absent>(engine.At(elsewhere.key)));
+  configured = true;
+  Pass(1h);
+  store->Sweep();
+  EXPECT_EQ(StoredAs("k"), "ABSENT") << "it is configured again";
+}
+
 TEST_F(TimersTest, NothingIsSweptWhileTheClockIsInDoubt) {
   Send(ReserveDispatchLater("k", 1));
   Pass(kLease);
