@@ -174,6 +174,10 @@ bool Lane::TakeBatch() {
   keys_.clear();
   slot_of_.clear();
   batch_response_bytes_ = 0;
+  // Who waits goes before who comes after the lease has ended, however late the timers are.
+  if (waiters_.size() != 0 && next_timer() <= shared_->Now().latest) {
+    RunErrands(Errands{.run_timers = true});
+  }
   for (;;) {
     Errands errands;
     {
@@ -471,7 +475,10 @@ void Lane::SubmitInternal(core::Key key, core::Command command, ReplyCallback do
 
 void Lane::UpdateNextTimer() {
   core::Time next = core::kMaxTime;
-  if (const auto due = leases_.NextDue()) next = std::min(next, *due);
+  // Where clocks differ, others may act only when the lease has ended by the slowest of them.
+  if (const auto due = leases_.NextDue()) {
+    next = std::min(next, core::Add(*due, shared_->traits.clock_skew));
+  }
   if (const auto due = waiters_.NextDue()) next = std::min(next, *due);
   const int64_t next_ms = next.time_since_epoch().count();
   const int64_t last_ms = next_timer_ms_.exchange(next_ms);

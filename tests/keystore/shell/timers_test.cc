@@ -135,6 +135,19 @@ class SkewedTest : public TimersTest {
   SkewedTest() : TimersTest(Traits{.exclusive = false, .clock_skew = 500ms}) {}
 };
 
+TEST_F(SkewedTest, WhileOnlySomeReplicasCountALeaseAsEndedNoTimerIsDue) {
+  Send(Reserve("k", 1));
+  Call* const waiter = Send(Get("k", 60s));
+  EXPECT_EQ(UntilTimer(), kLease + 500ms) << "else the timers would be run in a tight loop";
+  Pass(kLease);
+  EXPECT_EQ(waiter->said, "");
+  EXPECT_EQ(Send(Renew("k", 1))->said, "LEASE_LAPSED") << "dead for its holder";
+  EXPECT_EQ(UntilTimer(), 500ms);
+  Pass(500ms);
+  EXPECT_EQ(waiter->said, "GOT UNRESOLVED");
+  EXPECT_EQ(UntilTimer(), -1ms);
+}
+
 // --- After a restart -------------------------------------------------------------------------
 
 TEST_F(TimersTest, LapsesAreReportedAlsoAfterARestart) {

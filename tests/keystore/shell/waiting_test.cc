@@ -221,6 +221,15 @@ TEST_F(WaitingTest, WhoWaitsGoesBeforeWhoIsQueued) {
   EXPECT_EQ(newcomer->said, "IN_PROGRESS");
 }
 
+TEST_F(WaitingTest, ANewcomerDoesNotOvertakeWhenTheTimersAreLate) {
+  Send(Rerun(Reserve("k", 1)));
+  Call* const waiter = Send(Rerun(Reserve("k", 2, 60s)));
+  clock.Advance(kLease);
+  Call* const newcomer = Send(Rerun(Reserve("k", 3)));
+  EXPECT_EQ(waiter->said, "ACQUIRED 2");
+  EXPECT_EQ(newcomer->said, "IN_PROGRESS");
+}
+
 // --- The end of a wait -----------------------------------------------------------------------
 
 TEST_F(WaitingTest, AWaitEndsWithWhatHoldsThen) {
