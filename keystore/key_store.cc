@@ -31,6 +31,30 @@ size_t AdmittedBelow(const core::Command& command, size_t max_queued) {
   return max_queued / 8 * 6;
 }
 
+// Where the engine's hints go: nowhere, once the key store is gone, which waits for those that
+// are being seen to.
+struct HintGate {
+  absl::Mutex mutex;
+  bool open ABSL_GUARDED_BY(mutex) = true;
+  int inside ABSL_GUARDED_BY(mutex) = 0;
+
+  bool Enter() {
+    absl::MutexLock lock(&mutex);
+    if (open) ++inside;
+    return open;
+  }
+  void Leave() {
+    absl::MutexLock lock(&mutex);
+    --inside;
+  }
+  void Close() {
+    absl::MutexLock lock(&mutex);
+    open = false;
+    mutex.Await(absl::Condition(
+        +[](int* count) { return *count == 0; }, &inside));
+  }
+};
+
 }  // namespace
 
 class KeyStore::Impl {
@@ -46,7 +70,16 @@ class KeyStore::Impl {
     shared_.end_all_waits = [this] {
       for (const auto& lane : lanes_) lane->EndWaits();
     };
-    engine->OnForeignChange([this](const core::Key& key) { lanes_[LaneOf(key)]->Wake(key); });
+    engine->OnForeignChange([this, gate = hint_gate_](const core::Key& key) {
+      if (!gate->Enter()) return;
+      lanes_[LaneOf(key)]->Wake(key);
+      gate->Leave();
+    });
+  }
+
+  ~Impl() {
+    Drain();
+    hint_gate_->Close();
   }
 
   size_t LaneOf(const core::Key& key) const {
@@ -72,12 +105,15 @@ class KeyStore::Impl {
 
   // The command as it enters a lane; null, and answered, where it is not admitted.
   PendingCommandPtr Accept(Request request, ReplyCallback done) {
+    // Before it is looked whether a drain has begun, so that the drain waits for this one.
+    ++shared_.outstanding;
     const core::Reason reason = Admit(request);
     if (reason != core::Reason::kNone) {
       const core::Answer refusal =
           core::Refusal{.reason = reason, .retry_after = core::kOverloadRetryAfter};
       shared_.observer->OnAnswer(request, refusal);
       std::move(done)(Reply{.answer = refusal, .server_time = shared_.Now().latest});
+      shared_.NoteAnswered();
       return nullptr;
     }
     auto command = std::make_unique<PendingCommand>();
@@ -87,7 +123,6 @@ class KeyStore::Impl {
     }
     command->request = std::move(request);
     command->done = std::move(done);
-    ++shared_.outstanding;
     ++shared_.queued;
     return command;
   }
@@ -144,12 +179,13 @@ class KeyStore::Impl {
 
   Shared shared_;
   std::vector<std::unique_ptr<Lane>> lanes_;
+  const std::shared_ptr<HintGate> hint_gate_ = std::make_shared<HintGate>();
 };
 
 KeyStore::KeyStore(Engine* engine, Clock* clock, Observer* observer, KeyStoreOptions options)
     : impl_(std::make_unique<Impl>(engine, clock, observer, std::move(options))) {}
 
-KeyStore::~KeyStore() { Drain(); }
+KeyStore::~KeyStore() = default;
 
 CancelHandle KeyStore::Submit(Request request, ReplyCallback done) {
   const size_t lane = impl_->LaneOf(request.key);
