@@ -7,17 +7,15 @@ namespace idempotency::keystore {
 void Waiters::Add(PendingCommandPtr command) {
   by_end_.emplace(command->wait_until, command->id);
   by_id_.emplace(command->id, command->request.key);
-  Line& line = lines_[command->request.key];
-  line.commands.push_back(std::move(command));
-  ++line.waiting;
+  auto& line = lines_[command->request.key];
+  line.push_back(std::move(command));
 }
 
 std::vector<PendingCommandPtr> Waiters::TakeKey(const core::Key& key) {
   std::vector<PendingCommandPtr> taken;
   const auto line = lines_.find(key);
   if (line == lines_.end()) return taken;
-  for (PendingCommandPtr& command : line->second.commands) {
-    if (command == nullptr) continue;
+  for (PendingCommandPtr& command : line->second) {
     by_end_.erase({command->wait_until, command->id});
     by_id_.erase(command->id);
     taken.push_back(std::move(command));
@@ -44,21 +42,20 @@ PendingCommandPtr Waiters::Take(uint64_t id) {
   const auto entry = by_id_.find(id);
   if (entry == by_id_.end()) return nullptr;
   const auto line = lines_.find(entry->second);
-  auto& commands = line->second.commands;
-  const auto place = std::find_if(commands.begin(), commands.end(), [id](const auto& command) {
-    return command != nullptr && command->id == id;
-  });
+  auto& commands = line->second;
+  const auto place = std::find_if(commands.begin(), commands.end(),
+                                  [id](const auto& command) { return command->id == id; });
   PendingCommandPtr taken = std::move(*place);
   by_end_.erase({taken->wait_until, id});
   by_id_.erase(entry);
-  while (!commands.empty() && commands.front() == nullptr) commands.pop_front();
-  if (--line->second.waiting == 0) lines_.erase(line);
+  commands.erase(place);
+  if (commands.empty()) lines_.erase(line);
   return taken;
 }
 
 size_t Waiters::CountOf(const core::Key& key) const {
   const auto line = lines_.find(key);
-  return line == lines_.end() ? 0 : line->second.waiting;
+  return line == lines_.end() ? 0 : line->second.size();
 }
 
 std::optional<core::Time> Waiters::NextDue() const {

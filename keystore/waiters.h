@@ -39,13 +39,7 @@ class Waiters {
   std::optional<core::Time> NextDue() const;
 
  private:
-  // Commands that were taken by id or by time leave a null behind, dropped with the key.
-  struct Line {
-    std::deque<PendingCommandPtr> commands;
-    size_t waiting = 0;
-  };
-
-  std::unordered_map<core::Key, Line, KeyHash> lines_;
+  std::unordered_map<core::Key, std::deque<PendingCommandPtr>, KeyHash> lines_;
   std::unordered_map<uint64_t, core::Key> by_id_;
   std::set<std::pair<core::Time, uint64_t>> by_end_;
 };

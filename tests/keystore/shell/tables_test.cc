@@ -69,6 +69,16 @@ TEST_F(WaitersTest, AreDueInTheOrderOfTheirEnds) {
   EXPECT_EQ(waiters.NextDue(), std::nullopt);
 }
 
+TEST_F(WaitersTest, AreTakenFromTheMiddleOfTheLine) {
+  EXPECT_EQ(waiters.Take(2)->id, 2u);
+  EXPECT_EQ(waiters.Take(2), nullptr);
+  EXPECT_EQ(waiters.Take(99), nullptr);
+  EXPECT_EQ(waiters.CountOf(KeyOf("k")), 2u);
+  waiters.Add(Waiter(5, "k", 5s));
+  EXPECT_THAT(Ids(waiters.TakeKey(KeyOf("k"))), ElementsAre(1, 4, 5));
+  EXPECT_EQ(waiters.NextDue(), kStart + 20s);
+}
+
 TEST_F(WaitersTest, AreAllTaken) {
   EXPECT_THAT(Ids(waiters.TakeAll()), testing::UnorderedElementsAre(1, 2, 3, 4));
   EXPECT_EQ(waiters.size(), 0u);
