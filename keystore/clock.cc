@@ -26,8 +26,10 @@ core::Duration ReadClock(clockid_t id) {
 }
 
 bool KernelSaysSynchronised() {
-  timex state{};
-  return adjtimex(&state) != TIME_ERROR && (state.status & STA_UNSYNC) == 0;
+  timex discipline{};
+  const int state = adjtimex(&discipline);
+  // Below zero: it may not be asked, as in some containers. That is no yes.
+  return state >= 0 && state != TIME_ERROR && (discipline.status & STA_UNSYNC) == 0;
 }
 
 }  // namespace
@@ -39,25 +41,24 @@ KernelTime ReadKernelTime() {
 }
 
 ClockGuard::ClockGuard(const KernelTime& first, core::Time high_water)
-    : guarded_(core::IsSet(high_water) ? high_water : first.wall), boot_(first.boot) {}
+    : guarded_(core::IsSet(high_water) ? high_water : first.wall),
+      wall_(first.wall),
+      boot_(first.boot) {}
 
 core::Now ClockGuard::Advance(const KernelTime& reading) {
   const core::Duration elapsed = std::max(reading.boot - boot_, core::Duration::zero());
   boot_ = std::max(boot_, reading.boot);
   guarded_ += elapsed;
+  wall_ = reading.wall;
   const bool jumped = reading.wall > guarded_ + core::kMaxClockJump;
-  in_doubt_ = jumped && !reading.synchronised && !confirmed_;
-  if (!in_doubt_) {
-    // A wall clock that was set back does not take guarded time with it; one that is ahead
-    // and trusted does.
-    guarded_ = std::max(guarded_, reading.wall);
-    // A confirmation is for the jump that was seen, not for one still to come.
-    confirmed_ = false;
-  }
+  const bool in_doubt = jumped && !reading.synchronised;
+  // A wall clock that was set back does not take guarded time with it; one that is ahead and
+  // trusted does.
+  if (!in_doubt) guarded_ = std::max(guarded_, reading.wall);
   return core::Now{.earliest = guarded_,
                    .latest = guarded_,
                    .wall = std::max(reading.wall, guarded_),
-                   .in_doubt = in_doubt_};
+                   .in_doubt = in_doubt};
 }
 
 GuardedClock::GuardedClock(core::Time high_water) : guard_(ReadKernelTime(), high_water) {}
@@ -70,6 +71,8 @@ core::Now GuardedClock::Read() {
 
 void GuardedClock::Confirm() {
   absl::MutexLock lock(&mutex_);
+  // What the wall clock says now is what is confirmed, not what it said a while ago.
+  guard_.Advance(ReadKernelTime());
   guard_.Confirm();
 }
 
@@ -111,9 +114,11 @@ absl::Status ClockMark::Load(core::Time* mark) const {
   if (file < 0) return errno == ENOENT ? absl::OkStatus() : FileError("cannot open", path_);
   MarkBytes bytes{};
   const ssize_t size = read(file, bytes.data(), bytes.size());
+  char beyond = 0;
+  const bool longer = read(file, &beyond, 1) > 0;
   close(file);
   const core::Time stored{core::Duration(GetLittleEndian(bytes.data() + 8, 8))};
-  if (size != static_cast<ssize_t>(kMarkBytes) || bytes != EncodeMark(stored)) {
+  if (size != static_cast<ssize_t>(kMarkBytes) || longer || bytes != EncodeMark(stored)) {
     return absl::DataLossError(path_ + " is damaged; see the runbook on the clock mark");
   }
   *mark = stored;
@@ -125,7 +130,10 @@ absl::Status ClockMark::Store(core::Time mark) const {
   const int file = open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (file < 0) return FileError("cannot create", aside);
   const MarkBytes bytes = EncodeMark(mark);
-  const bool written = write(file, bytes.data(), bytes.size()) == static_cast<ssize_t>(kMarkBytes);
+  // Synced before it is renamed: some file systems would leave an empty file after a power cut.
+  const bool written =
+      write(file, bytes.data(), bytes.size()) == static_cast<ssize_t>(kMarkBytes) &&
+      fdatasync(file) == 0;
   if (close(file) != 0 || !written) return FileError("cannot write", aside);
   if (rename(aside.c_str(), path_.c_str()) != 0) return FileError("cannot replace", path_);
   return absl::OkStatus();

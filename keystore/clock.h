@@ -7,8 +7,9 @@
 #ifndef IDEMPOTENCY_KEYSTORE_CLOCK_H_
 #define IDEMPOTENCY_KEYSTORE_CLOCK_H_
 
-#include <optional>
+#include <algorithm>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -45,14 +46,14 @@ class ClockGuard {
   // Readings must be given in the order in which they were taken.
   core::Now Advance(const KernelTime& reading);
 
-  // An operator says that the wall clock is right.
-  void Confirm() { confirmed_ = true; }
+  // An operator says that the wall clock was right at the last reading. A jump still to come
+  // is in doubt again.
+  void Confirm() { guarded_ = std::max(guarded_, wall_); }
 
  private:
   core::Time guarded_;
+  core::Time wall_;
   core::Duration boot_;
-  bool in_doubt_ = false;
-  bool confirmed_ = false;
 };
 
 class GuardedClock final : public Clock {
