@@ -5,7 +5,7 @@
 
 #include "client/ctl/enum_text.h"
 #include "client/ctl/time_proto.h"
-#include "idempotency/ctl/wire/error_details.pb.h"
+#include "idempotency/wire/error_details.pb.h"
 
 namespace idempotency::ctl {
 namespace {

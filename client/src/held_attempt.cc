@@ -126,7 +126,6 @@ void HeldAttempt::LetGoOfFn() {
     absl::MutexLock lock(&mutex_);
     dropped.swap(on_stop_);
   }
-  on_cancelled_.reset();
 }
 
 void HeldAttempt::StopRenewing() {

@@ -166,7 +166,8 @@ class Connection {
                                             const CallOptions& options) = 0;
 
   // As Renew, without a thread that waits: `done` is called once, on any thread, and must not
-  // block. For the shared renewal timer.
+  // block; it may be called before this returns, and after the connection is gone. `options.stop`
+  // is not looked at. For the shared renewal timer.
   using RenewDone = absl::AnyInvocable<void(absl::StatusOr<RenewResponse>) &&>;
   virtual void AsyncRenew(RenewRequest request, CallOptions options, RenewDone done) = 0;
 };

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "idempotency/ctl/wire/error_details.pb.h"
+#include "idempotency/wire/error_details.pb.h"
 
 namespace idempotency::ctl {
 namespace {

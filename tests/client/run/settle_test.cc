@@ -183,13 +183,15 @@ TEST_F(SettleTest, AnExceptionIsUnknownAndGoesOn) {
   EXPECT_CALL(*connection,
               MarkUnresolved(Field(&MarkUnresolvedRequest::cause, UnresolvedCause::kOther), _))
       .WillOnce(Return(Lost()))
-      .WillOnce(Return(Marked()));
+      .WillOnce([this](const MarkUnresolvedRequest&, const CallOptions&) {
+        cancellation.Cancel();
+        return Marked();
+      });
   EXPECT_THROW((void)Run([](Attempt& attempt) -> EffectResult {
                  attempt.OnStop([] { FAIL() << "called after fn threw"; });
                  Throw("boom");
                }),
                std::runtime_error);
-  cancellation.Cancel();
   Advance(1h);
 }
 

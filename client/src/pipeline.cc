@@ -1,0 +1,286 @@
+#include "client/src/pipeline.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace idempotency::internal {
+namespace {
+
+// Whether this thread runs a reaction of a stream: it must not wait for another.
+thread_local bool in_reaction = false;
+
+class InReaction {
+ public:
+  InReaction() : before_(in_reaction) { in_reaction = true; }
+  ~InReaction() { in_reaction = before_; }
+  InReaction(const InReaction&) = delete;
+  InReaction& operator=(const InReaction&) = delete;
+
+ private:
+  const bool before_;
+};
+
+// Whether the service, or something before it, does not take the stream at all; everything else
+// may be the fault of the way there.
+bool IsStreamRefused(absl::StatusCode code) {
+  return code == absl::StatusCode::kInvalidArgument || code == absl::StatusCode::kNotFound ||
+         code == absl::StatusCode::kAlreadyExists || code == absl::StatusCode::kPermissionDenied ||
+         code == absl::StatusCode::kResourceExhausted ||
+         code == absl::StatusCode::kFailedPrecondition || code == absl::StatusCode::kOutOfRange ||
+         code == absl::StatusCode::kUnimplemented || code == absl::StatusCode::kUnauthenticated;
+}
+
+absl::Status Broken(const absl::Status& how) {
+  return absl::UnavailableError(
+      absl::StrCat("the stream to the service broke: ",
+                   how.ok() ? "the service closed it" : std::string(how.message())));
+}
+
+}  // namespace
+
+// --- The stream
+// ------------------------------------------------------------------------------------
+
+// Holds itself until gRPC is done with it.
+class Pipeline::Stream final
+    : public grpc::ClientBidiReactor<v1::PipelineRequest, v1::PipelineResponse> {
+ public:
+  explicit Stream(std::shared_ptr<Pipeline> pipeline) : pipeline_(std::move(pipeline)) {}
+
+  // A failure: nothing was started, and nothing will be called.
+  absl::Status Open(std::shared_ptr<Stream> self) {
+    const Wires& wires = *pipeline_->wires_;
+    if (absl::Status unfit = wires.Prepare(&context_); !unfit.ok()) return unfit;
+    self_ = std::move(self);
+    wires.service().async()->Pipeline(&context_, this);
+    // Writes come from outside of the reactions.
+    AddHold();
+    StartRead(&response_);
+    StartCall();
+    return absl::OkStatus();
+  }
+
+  void Write(v1::PipelineRequest request) {
+    request_ = std::move(request);
+    StartWrite(&request_);
+  }
+
+  void Release() { RemoveHold(); }
+  void Cancel() { context_.TryCancel(); }
+
+ private:
+  void OnReadDone(bool ok) override {
+    const InReaction reaction;
+    if (!ok) return pipeline_->OnReadEnd();
+    Ended ended = pipeline_->OnResponse(&response_);
+    // From here on the stream may be gone.
+    StartRead(&response_);
+    for (auto& [done, answer] : ended) std::move(done)(std::move(answer));
+  }
+
+  void OnWriteDone(bool ok) override {
+    const InReaction reaction;
+    pipeline_->OnWritten();
+  }
+
+  void OnDone(const grpc::Status& status) override {
+    const InReaction reaction;
+    const std::shared_ptr<Stream> self = std::move(self_);
+    pipeline_->OnStreamEnd(StatusOf(status, context_));
+  }
+
+  const std::shared_ptr<Pipeline> pipeline_;
+  grpc::ClientContext context_;
+  v1::PipelineRequest request_;
+  v1::PipelineResponse response_;
+  std::shared_ptr<Stream> self_;
+};
+
+// --- Commands
+// --------------------------------------------------------------------------------------
+
+uint64_t Pipeline::NewTag() {
+  absl::MutexLock lock(&mutex_);
+  return ++last_tag_;
+}
+
+void Pipeline::Send(uint64_t tag, v1::Command command, Done done) {
+  command.set_tag(tag);
+  Flight flight{.command = std::move(command), .done = std::move(done)};
+  flight.bytes = flight.command.ByteSizeLong();
+  Todo todo;
+  {
+    absl::MutexLock lock(&mutex_);
+    flights_.emplace(tag, std::move(flight));
+    unwritten_.push_back(tag);
+    if (closed_) EndAll(absl::CancelledError("the connection is closed"), &todo);
+    Advance(&todo);
+  }
+  Do(std::move(todo));
+}
+
+bool Pipeline::Forget(uint64_t tag, Why why) {
+  Flight forgotten;  // what it holds goes without the lock
+  Todo todo;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto flight = flights_.find(tag);
+    if (flight == flights_.end()) return false;
+    forgotten = std::move(flight->second);
+    flights_.erase(flight);
+    const bool silence = forgotten.heard_before == heard_ && stream_ != nullptr && !broken_;
+    if (why == Why::kTimedOut && silence) todo.cancel = stream_;
+  }
+  Do(std::move(todo));
+  return true;
+}
+
+void Pipeline::Close() {
+  Todo todo;
+  {
+    absl::MutexLock lock(&mutex_);
+    closed_ = true;
+    todo.cancel = stream_;
+    EndAll(absl::CancelledError("the connection was closed"), &todo);
+  }
+  Do(std::move(todo));
+  if (in_reaction) return;
+  const auto over = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stream_ == nullptr; };
+  absl::MutexLock lock(&mutex_);
+  mutex_.Await(absl::Condition(&over));
+}
+
+void Pipeline::EndAll(const absl::Status& status, Todo* todo) {
+  for (auto& [tag, flight] : flights_) {
+    todo->ended.emplace_back(std::move(flight.done), PipelineAnswer{status});
+  }
+  flights_.clear();
+  unwritten_.clear();
+}
+
+// --- What happens next
+// -----------------------------------------------------------------------------
+
+void Pipeline::Advance(Todo* todo) {
+  if (stream_ == nullptr) {
+    if (flights_.empty()) return;
+    stream_ = std::make_shared<Stream>(shared_from_this());
+    heard_ = 0;
+    opening_ = true;
+    todo->open = stream_;
+    return;
+  }
+  if (opening_ || writing_) return;
+  if (broken_) {
+    if (!std::exchange(released_, true)) todo->release = stream_;
+    return;
+  }
+  todo->request = TakeRequest();
+  if (todo->request.commands().empty()) return;
+  writing_ = true;
+  todo->write = stream_;
+}
+
+v1::PipelineRequest Pipeline::TakeRequest() {
+  v1::PipelineRequest request;
+  size_t bytes = 0;
+  while (!unwritten_.empty() &&
+         static_cast<size_t>(request.commands_size()) < kMaxPipelineCommands) {
+    const auto flight = flights_.find(unwritten_.front());
+    if (flight != flights_.end()) {
+      bytes += flight->second.bytes;
+      if (bytes > kMaxPipelineBytes && request.commands_size() > 0) break;
+      // Kept, for the case that the stream breaks.
+      *request.add_commands() = flight->second.command;
+      flight->second.heard_before = heard_;
+    }
+    unwritten_.pop_front();
+  }
+  return request;
+}
+
+void Pipeline::Do(Todo todo) {
+  while (todo.open != nullptr) {
+    const std::shared_ptr<Stream> stream = std::move(todo.open);
+    todo.open = nullptr;
+    OnOpened(stream->Open(stream), &todo);
+  }
+  if (todo.write != nullptr) todo.write->Write(std::move(todo.request));
+  if (todo.cancel != nullptr) todo.cancel->Cancel();
+  if (todo.release != nullptr) todo.release->Release();
+  for (auto& [done, answer] : todo.ended) std::move(done)(std::move(answer));
+}
+
+void Pipeline::OnOpened(const absl::Status& opened, Todo* todo) {
+  absl::MutexLock lock(&mutex_);
+  opening_ = false;
+  if (opened.ok()) return Advance(todo);
+  stream_ = nullptr;
+  EndAll(opened, todo);
+}
+
+// --- What the stream says
+// --------------------------------------------------------------------------
+
+Pipeline::Ended Pipeline::OnResponse(v1::PipelineResponse* response) {
+  Ended ended;
+  absl::MutexLock lock(&mutex_);
+  ++heard_;
+  for (v1::Result& result : *response->mutable_results()) {
+    const auto flight = flights_.find(result.tag());
+    if (flight == flights_.end()) continue;  // forgotten
+    ended.emplace_back(std::move(flight->second.done), PipelineAnswer{std::move(result)});
+    flights_.erase(flight);
+  }
+  return ended;
+}
+
+void Pipeline::OnReadEnd() {
+  Todo todo;
+  {
+    absl::MutexLock lock(&mutex_);
+    broken_ = true;
+    Advance(&todo);
+  }
+  Do(std::move(todo));
+}
+
+void Pipeline::OnWritten() {
+  Todo todo;
+  {
+    absl::MutexLock lock(&mutex_);
+    writing_ = false;
+    Advance(&todo);
+  }
+  Do(std::move(todo));
+}
+
+void Pipeline::OnStreamEnd(const absl::Status& status) {
+  Todo todo;
+  {
+    absl::MutexLock lock(&mutex_);
+    stream_ = nullptr;
+    broken_ = false;
+    released_ = false;
+    unwritten_.clear();
+    const bool refused = IsStreamRefused(status.code());
+    for (auto next = flights_.begin(); next != flights_.end();) {
+      const auto flight = next++;
+      ++flight->second.broken_streams;
+      flight->second.heard_before = std::nullopt;
+      if (!refused && flight->second.broken_streams < kMaxBrokenStreams) {
+        unwritten_.push_back(flight->first);
+        continue;
+      }
+      todo.ended.emplace_back(
+          std::move(flight->second.done),
+          PipelineAnswer{.result = refused ? status : Broken(status), .stream_refused = refused});
+      flights_.erase(flight);
+    }
+    Advance(&todo);
+  }
+  Do(std::move(todo));
+}
+
+}  // namespace idempotency::internal

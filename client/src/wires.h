@@ -1,0 +1,58 @@
+// The channel to the service, and how a call on it is prepared.
+#ifndef IDEMPOTENCY_CLIENT_SRC_WIRES_H_
+#define IDEMPOTENCY_CLIENT_SRC_WIRES_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "idempotency/connection.h"
+#include "idempotency/v1/admin_service.grpc.pb.h"
+#include "idempotency/v1/idempotency_service.grpc.pb.h"
+
+namespace idempotency::internal {
+
+// The service takes no larger message.
+inline constexpr int kMaxMessageBytes = 16 * 1024 * 1024;
+
+// Whether a target can only be on this machine.
+bool IsLocalTarget(std::string_view target);
+
+// Thread safety: all methods may be called from any thread.
+class Wires {
+ public:
+  explicit Wires(ConnectionOptions options);
+
+  // Puts the bearer token into the context. A failure: the call must not be made.
+  absl::Status Prepare(grpc::ClientContext* context) const;
+  // As above, for a call that may take that long.
+  absl::Status Prepare(grpc::ClientContext* context, Duration timeout) const;
+
+  v1::IdempotencyService::Stub& service() const { return *service_; }
+  v1::IdempotencyAdminService::Stub& admin() const { return *admin_; }
+
+ private:
+  const std::function<std::string()> bearer_token_;
+  // Whether a token would be seen by others.
+  const bool exposed_;
+  std::unique_ptr<v1::IdempotencyService::Stub> service_;
+  std::unique_ptr<v1::IdempotencyAdminService::Stub> admin_;
+};
+
+// A deadline that is counted from when gRPC gets it.
+gpr_timespec FromNow(Duration span);
+// What is left of it; may be negative.
+Duration Until(gpr_timespec monotonic_deadline);
+// `span` from now, by the monotonic clock.
+gpr_timespec MonotonicDeadline(Duration span);
+
+// Why a call that was made failed; OK where it did not.
+absl::Status StatusOf(const grpc::Status& status, const grpc::ClientContext& context);
+
+}  // namespace idempotency::internal
+
+#endif  // IDEMPOTENCY_CLIENT_SRC_WIRES_H_
