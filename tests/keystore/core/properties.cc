@@ -99,10 +99,10 @@ Broken CheckPermission(const Trial& t) {
   }
   size_t at = history.size() - 1;
   while (at > 0 && history[at - 1].kind == EventKind::kLateCompletion) --at;
-  const std::optional<EventKind> reason =
-      at == 0 ? std::nullopt : std::optional<EventKind>(history[at - 1].kind);
+  const Event* reason = at == 0 ? nullptr : &history[at - 1];
+  const auto was = [&](EventKind kind) { return reason != nullptr && reason->kind == kind; };
   if (!t.before.has_value()) {
-    return reason.has_value() ? "I1: a key of which nothing is known has no history" : Broken();
+    return reason != nullptr ? "I1: a key of which nothing is known has no history" : Broken();
   }
   switch (t.before->state) {
     case State::kPending:
@@ -110,14 +110,13 @@ Broken CheckPermission(const Trial& t) {
       return "I1: nobody is granted what is held or complete";
     case State::kExpired:
       if (!t.Asked<ReserveCommand>()->start_over) return "I1: expired, and not started over";
-      return reason == EventKind::kStartedOver ? Broken() : "I1: starting over is written down";
+      return was(EventKind::kStartedOver) ? Broken() : "I1: starting over is written down";
     case State::kFreed:
       if (t.before->resolution == Resolution::kDeleted) return {};
-      if (reason == EventKind::kLeaseLapsed) {
+      if (was(EventKind::kLeaseLapsed)) {
         return t.before->started ? "I1: a lapse frees only what never started" : Broken();
       }
-      return reason == EventKind::kReleased || reason == EventKind::kResolved ||
-                     reason == EventKind::kCompleted
+      return was(EventKind::kReleased) || was(EventKind::kResolved) || was(EventKind::kCompleted)
                  ? Broken()
                  : "I1: a freed key says what has freed it";
     case State::kUnresolved:
