@@ -453,18 +453,24 @@ absl::StatusOr<RenewResponse> Ledger::Renew(const RenewRequest& request, SystemT
     case Standing::kOlder:
       return Stale();
   }
-  if (request.owner.has_value()) entry->kept.owner = *request.owner;
-  if (request.progress.has_value()) entry->progress = request.progress;
-  entry->started = entry->started || request.dispatched;
-  entry->kept.dispatched = entry->kept.dispatched || entry->started;
+  const bool started = entry->started || request.dispatched;
   SystemTime until = std::min(now + request.lease_duration.value_or(policy.default_lease),
                               entry->acquire_time + policy.max_hold);
   // A retried attempt must not start after the provider's protection has ended.
-  if (entry->earlier.has_value() && !entry->started) {
+  if (entry->earlier.has_value() && !started) {
     until = std::min(until, ProtectionEnd(*entry, policy).value_or(until));
   }
-  entry->lease_end = std::max(entry->lease_end, until);
-  entry->Touch(now);
+  const bool news = started != entry->started || until > entry->lease_end ||
+                    (request.owner.has_value() && *request.owner != entry->kept.owner) ||
+                    (request.progress.has_value() && request.progress != entry->progress);
+  if (news) {
+    entry->kept.owner = request.owner.value_or(entry->kept.owner);
+    if (request.progress.has_value()) entry->progress = request.progress;
+    entry->started = started;
+    entry->kept.dispatched = entry->kept.dispatched || started;
+    entry->lease_end = std::max(entry->lease_end, until);
+    entry->Touch(now);
+  }
   return RenewResponse{.lease = LeaseOf(*entry, now)};
 }
 
