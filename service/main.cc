@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "grpc/support/log.h"
 #include "keystore/clock.h"
 #include "keystore/engine/open_engine.h"
 #include "service/config.h"
@@ -64,6 +65,18 @@ int Complain(const absl::Status& wrong_usage) {
   return kExitWrongUsage;
 }
 
+// gRPC has one log for the process. Set while there is a log to write it to.
+std::atomic<Log*> grpc_log{nullptr};
+
+void WriteGrpcLog(gpr_log_func_args* line) {
+  Log* const log = grpc_log;
+  if (log == nullptr) return;
+  const LogLevel level = line->severity == GPR_LOG_SEVERITY_ERROR  ? LogLevel::kWarning
+                         : line->severity == GPR_LOG_SEVERITY_INFO ? LogLevel::kInfo
+                                                                   : LogLevel::kDebug;
+  log->Write(level, "grpc", {{"line", line->message}});
+}
+
 // Ends the process where stopping takes too long: everything acknowledged is durable.
 class Watchdog {
  public:
@@ -86,7 +99,13 @@ class Daemon {
   explicit Daemon(Flags flags)
       : flags_(std::move(flags)),
         signals_(BlockSignals()),
-        log_(Log::Options{ParseLogLevel(flags_.log_level).value_or(LogLevel::kInfo)}) {}
+        log_(Log::Options{ParseLogLevel(flags_.log_level).value_or(LogLevel::kInfo)}) {
+    grpc_log = &log_;
+    gpr_set_log_function(&WriteGrpcLog);
+  }
+  ~Daemon() { grpc_log = nullptr; }
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
 
   int Run() {
     if (const absl::Status status = Start(); !status.ok()) {

@@ -69,6 +69,9 @@ void SetLimits(grpc::ServerBuilder* builder) {
   builder->SetResourceQuota(quota);
 }
 
+// For connections that have nothing in flight to be told that they are closed.
+constexpr absl::Duration kCloseTimeout = absl::Milliseconds(200);
+
 gpr_timespec After(absl::Duration span) {
   return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
                       gpr_time_from_millis(absl::ToInt64Milliseconds(span), GPR_TIMESPAN));
@@ -160,7 +163,9 @@ void Server::Drain() {
   SetServing(false);
   if (store_ != nullptr) store_->Drain();
   pipelines_.Drain();
-  if (grpc_server_ != nullptr) grpc_server_->Shutdown(After(options_.shutdown_timeout));
+  if (desk_ != nullptr) desk_->calls()->AwaitNone(options_.shutdown_timeout);
+  // All that is left are idle connections and those who watch health.
+  if (grpc_server_ != nullptr) grpc_server_->Shutdown(After(kCloseTimeout));
   // By now nobody but the timers can find that the engine has died.
   if (ticker_ != nullptr) ticker_->Stop();
   worker_.reset();

@@ -64,7 +64,7 @@ bool IsOnlyRead(const v1::Result& result) {
 
 BatchCall::BatchCall(const FrontDesk* desk, grpc::CallbackServerContext* context,
                      const grpc::ByteBuffer& in, grpc::ByteBuffer* out)
-    : UnaryReactor(context, out), desk_(desk) {
+    : UnaryReactor(desk, context, out) {
   Start(in);
 }
 
@@ -72,7 +72,7 @@ void BatchCall::Start(const grpc::ByteBuffer& in) {
   v1::BatchRequest request;
   std::optional<Failure> failure = Parse(in, &request);
   if (!failure) failure = CheckSize(request);
-  if (failure) return FinishWith(desk_->Refused(Verb::kBatch, *std::move(failure)), response_);
+  if (failure) return FinishWith(desk()->Refused(Verb::kBatch, *std::move(failure)), response_);
 
   const auto commands = static_cast<size_t>(request.commands_size());
   for (size_t i = 0; i < commands; ++i) response_.add_results();
@@ -84,7 +84,7 @@ void BatchCall::Start(const grpc::ByteBuffer& in) {
     Admit(caller, request.mutable_commands(static_cast<int>(i)), i, &submissions);
   }
   unanswered_ += submissions.size();
-  handles_ = desk_->store()->SubmitAll(std::move(submissions));
+  handles_ = desk()->store()->SubmitAll(std::move(submissions));
   NoteAnswered();
 }
 
@@ -93,10 +93,10 @@ void BatchCall::Admit(const Caller& caller, v1::Command* command, size_t index,
   v1::Result* const result = response_.mutable_results(static_cast<int>(index));
   result->set_tag(command->tag());
   if (std::optional<Failure> failure = RefuseWaiting(*command, index)) {
-    *result->mutable_error() = ToError(desk_->Refused(Verb::kBatch, *std::move(failure)));
+    *result->mutable_error() = ToError(desk()->Refused(Verb::kBatch, *std::move(failure)));
     return;
   }
-  Admission admission = desk_->Admit(caller, command);
+  Admission admission = desk()->Admit(caller, command);
   if (auto* failure = std::get_if<Failure>(&admission)) {
     *result->mutable_error() = ToError(*failure);
     return;
@@ -110,7 +110,7 @@ void BatchCall::Admit(const Caller& caller, v1::Command* command, size_t index,
 void BatchCall::OnReply(const keystore::Reply& reply, size_t index) {
   // A cancelled command leaves its result empty: nobody receives it any more.
   if (!reply.cancelled) {
-    desk_->Answer(reply, tickets_[index], response_.mutable_results(static_cast<int>(index)));
+    desk()->Answer(reply, tickets_[index], response_.mutable_results(static_cast<int>(index)));
   }
   NoteAnswered();
 }
@@ -122,7 +122,7 @@ void BatchCall::NoteAnswered() {
 }
 
 void BatchCall::OnCancel() {
-  for (const keystore::CancelHandle& handle : handles_) desk_->store()->Cancel(handle);
+  for (const keystore::CancelHandle& handle : handles_) desk()->store()->Cancel(handle);
 }
 
 void FitResults(size_t max_bytes, v1::BatchResponse* response) {

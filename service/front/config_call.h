@@ -17,7 +17,7 @@ class ConfigCall final : public UnaryReactor {
 
   ConfigCall(const FrontDesk* desk, Verb verb, Method method, grpc::CallbackServerContext* context,
              const grpc::ByteBuffer& in, grpc::ByteBuffer* out)
-      : UnaryReactor(context, out) {
+      : UnaryReactor(desk, context, out) {
     Request request;
     Response response;
     std::optional<Failure> failure = Parse(in, &request);

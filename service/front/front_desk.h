@@ -22,6 +22,7 @@
 #include "service/config.h"
 #include "service/conversion.h"
 #include "service/error_table.h"
+#include "service/front/active_calls.h"
 #include "service/validation.h"
 #include "service/verb.h"
 
@@ -98,6 +99,8 @@ class FrontDesk {
   Failure Refused(Verb verb, Failure failure, std::string_view name_space = {}) const;
 
   keystore::KeyStore* store() const { return store_; }
+  // Every call that comes here enters and leaves.
+  ActiveCalls* calls() const { return &calls_; }
   core::Time Now() const { return clock_->Read().latest; }
   std::shared_ptr<const core::Policy> PolicyFor(std::string_view name_space) const {
     return config_->Get()->PolicyFor(name_space);
@@ -114,6 +117,7 @@ class FrontDesk {
   const ConfigHolder* const config_;
   const AccessPolicy* const access_;
   Activity* const activity_;
+  mutable ActiveCalls calls_;
 };
 
 }  // namespace idempotency::service

@@ -25,7 +25,6 @@ class ListCall final : public UnaryReactor {
   void AskForPage(size_t page_size);
   void OnPage(size_t page_size, absl::StatusOr<keystore::ListPage> page);
 
-  const FrontDesk* const desk_;
   keystore::ListFilter filter_;
   std::string page_token_;
 };

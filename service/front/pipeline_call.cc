@@ -65,7 +65,7 @@ bool PipelineRegistry::Add(std::shared_ptr<PipelineCall> call) {
   return !draining_;
 }
 
-void PipelineRegistry::Remove(const std::shared_ptr<PipelineCall>& call) {
+void PipelineRegistry::Remove(std::shared_ptr<PipelineCall> call) {
   absl::MutexLock lock(&mutex_);
   calls_.erase(call);
 }
@@ -74,7 +74,9 @@ void PipelineRegistry::Remove(const std::shared_ptr<PipelineCall>& call) {
 
 PipelineCall::PipelineCall(const FrontDesk* desk, PipelineRegistry* registry,
                            grpc::CallbackServerContext* context)
-    : desk_(desk), registry_(registry), context_(context) {}
+    : desk_(desk), registry_(registry), context_(context) {
+  desk_->calls()->Enter();
+}
 
 PipelineCall* PipelineCall::Start(const FrontDesk* desk, PipelineRegistry* registry,
                                   grpc::CallbackServerContext* context) {
@@ -86,8 +88,9 @@ PipelineCall* PipelineCall::Start(const FrontDesk* desk, PipelineRegistry* regis
 }
 
 void PipelineCall::OnDone() {
-  const std::shared_ptr<PipelineCall> self = std::move(self_);
-  registry_->Remove(self);
+  ActiveCalls* const calls = desk_->calls();
+  registry_->Remove(std::move(self_));
+  calls->Leave();
 }
 
 void PipelineCall::OnReadDone(bool ok) {

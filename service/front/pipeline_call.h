@@ -52,7 +52,7 @@ class PipelineRegistry {
   friend class PipelineCall;
   // False where the service is stopping.
   bool Add(std::shared_ptr<PipelineCall> call) ABSL_LOCKS_EXCLUDED(mutex_);
-  void Remove(const std::shared_ptr<PipelineCall>& call) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Remove(std::shared_ptr<PipelineCall> call) ABSL_LOCKS_EXCLUDED(mutex_);
 
   absl::Mutex mutex_;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;

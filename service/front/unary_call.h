@@ -20,8 +20,10 @@ namespace idempotency::service {
 // Common to all unary calls: how they end.
 class UnaryReactor : public grpc::ServerUnaryReactor {
  protected:
-  UnaryReactor(grpc::CallbackServerContext* context, grpc::ByteBuffer* out)
-      : context_(context), out_(out) {}
+  UnaryReactor(const FrontDesk* desk, grpc::CallbackServerContext* context, grpc::ByteBuffer* out)
+      : desk_(desk), context_(context), out_(out) {
+    desk_->calls()->Enter();
+  }
 
   // Ends the call, once. Nothing may be done with the reactor afterwards.
   void FinishWith(const std::optional<Failure>& failure,
@@ -34,11 +36,17 @@ class UnaryReactor : public grpc::ServerUnaryReactor {
     Finish(grpc::Status(grpc::StatusCode::CANCELLED, "The caller has gone."));
   }
 
+  const FrontDesk* desk() const { return desk_; }
   grpc::CallbackServerContext* context() const { return context_; }
 
  private:
-  void OnDone() override { delete this; }
+  void OnDone() override {
+    ActiveCalls* const calls = desk_->calls();
+    delete this;
+    calls->Leave();
+  }
 
+  const FrontDesk* const desk_;
   grpc::CallbackServerContext* const context_;
   grpc::ByteBuffer* const out_;
 };
@@ -49,7 +57,7 @@ class CommandCall final : public UnaryReactor {
  public:
   CommandCall(const FrontDesk* desk, Verb verb, grpc::CallbackServerContext* context,
               const grpc::ByteBuffer& in, grpc::ByteBuffer* out)
-      : UnaryReactor(context, out), desk_(desk) {
+      : UnaryReactor(desk, context, out) {
     Start(verb, in);
   }
 
@@ -57,25 +65,24 @@ class CommandCall final : public UnaryReactor {
   void Start(Verb verb, const grpc::ByteBuffer& in) {
     Request request;
     if (auto failure = Parse(in, &request)) {
-      return FinishWith(desk_->Refused(verb, *std::move(failure)), response_);
+      return FinishWith(desk()->Refused(verb, *std::move(failure)), response_);
     }
-    Admission admission = desk_->Admit(CallerOf(*context()), &request);
+    Admission admission = desk()->Admit(CallerOf(*context()), &request);
     if (auto* failure = std::get_if<Failure>(&admission)) return FinishWith(*failure, response_);
     auto& admitted = std::get<Admitted>(admission);
     ticket_ = std::move(admitted.ticket);
-    handle_ = desk_->store()->Submit(std::move(admitted.request),
-                                     [this](keystore::Reply reply) { OnReply(reply); });
+    handle_ = desk()->store()->Submit(std::move(admitted.request),
+                                      [this](keystore::Reply reply) { OnReply(reply); });
   }
 
   void OnReply(const keystore::Reply& reply) {
     if (reply.cancelled) return FinishCancelled();
-    FinishWith(desk_->Answer(reply, ticket_, &response_), response_);
+    FinishWith(desk()->Answer(reply, ticket_, &response_), response_);
   }
 
   // A waiter is let go; what was accepted of the other verbs is applied all the same.
-  void OnCancel() override { desk_->store()->Cancel(handle_); }
+  void OnCancel() override { desk()->store()->Cancel(handle_); }
 
-  const FrontDesk* const desk_;
   Ticket ticket_;
   keystore::CancelHandle handle_;
   Response response_;

@@ -1,0 +1,252 @@
+// idempotencyd as a process: flags, signals, exit codes, files. The binary is the one that the
+// environment variable IDEMPOTENCYD names.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "grpcpp/grpcpp.h"
+#include "idempotency/v1/idempotency_service.grpc.pb.h"
+#include "tests/service/server/commands.h"
+#include "tests/support/server_process.h"
+
+namespace idempotency::testing {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+
+// What a process that ends by itself has to say.
+struct Ended {
+  int exit_code = -1;
+  std::string out;
+  std::string err;
+};
+
+std::string ReadToEnd(int fd) {
+  std::string text;
+  char buffer[4096];
+  for (ssize_t size = 0; (size = read(fd, buffer, sizeof(buffer))) > 0;) {
+    text.append(buffer, static_cast<size_t>(size));
+  }
+  close(fd);
+  return text;
+}
+
+Ended RunToEnd(std::vector<std::string> flags) {
+  const char* binary = std::getenv("IDEMPOTENCYD");
+  EXPECT_NE(binary, nullptr) << "set IDEMPOTENCYD to the binary; tests/run.sh does";
+  flags.insert(flags.begin(), binary);
+  std::vector<char*> argv;
+  for (std::string& flag : flags) argv.push_back(flag.data());
+  argv.push_back(nullptr);
+  int out[2];
+  int err[2];
+  EXPECT_EQ(pipe(out), 0);
+  EXPECT_EQ(pipe(err), 0);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    dup2(out[1], STDOUT_FILENO);
+    dup2(err[1], STDERR_FILENO);
+    for (const int fd : {out[0], out[1], err[0], err[1]}) close(fd);
+    execv(binary, argv.data());
+    _exit(127);
+  }
+  close(out[1]);
+  close(err[1]);
+  Ended ended;
+  ended.out = ReadToEnd(out[0]);
+  ended.err = ReadToEnd(err[0]);
+  int status = 0;
+  waitpid(pid, &status, 0);
+  ended.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return ended;
+}
+
+std::string WriteFile(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::trunc);
+  file << text;
+  return path;
+}
+
+v1::ReserveResponse Acquire(ServerProcess* server, const std::string& key) {
+  const auto stub = v1::IdempotencyService::NewStub(server->Channel());
+  grpc::ClientContext context;
+  v1::ReserveResponse response;
+  const grpc::Status status = stub->Reserve(&context, Reserve(key), &response);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  return response;
+}
+
+void AwaitLog(const ServerProcess& server, const std::string& text) {
+  while (server.Log().find(text) == std::string::npos) std::this_thread::yield();
+}
+
+TEST(DaemonTest, ExplainsItself) {
+  const Ended help = RunToEnd({"--help"});
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_THAT(help.out, HasSubstr("--data_dir"));
+  EXPECT_EQ(help.err, "");
+  const Ended version = RunToEnd({"--version"});
+  EXPECT_EQ(version.exit_code, 0);
+  EXPECT_THAT(version.out, HasSubstr("idempotencyd "));
+}
+
+TEST(DaemonTest, RefusesWrongUsage) {
+  for (const char* flag : {"--lisen=1", "--listen=0.0.0.0:7420", "--engine=etcd",
+                           "--config=/nowhere.yaml", "--listen=nonsense"}) {
+    const Ended ended = RunToEnd({"--engine=memory", flag});
+    EXPECT_EQ(ended.exit_code, 2) << flag << ended.err;
+    EXPECT_THAT(ended.err, ::testing::StartsWith("idempotencyd: ")) << flag;
+  }
+}
+
+TEST(DaemonTest, ChecksAConfiguration) {
+  const TempDirectory directory;
+  const std::string good = WriteFile(directory.path() + "/good.yaml", "namespaces: [{name: a}]");
+  EXPECT_EQ(RunToEnd({"--config=" + good, "--check_config"}).exit_code, 0);
+  const std::string bad =
+      WriteFile(directory.path() + "/bad.yaml", "namespaces: [{name: a, retentoin: 1h}]");
+  const Ended ended = RunToEnd({"--config=" + bad, "--check_config"});
+  EXPECT_EQ(ended.exit_code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("retentoin"));
+  EXPECT_EQ(RunToEnd({"--engine=memory", "--config=" + bad}).exit_code, 2);
+}
+
+TEST(DaemonTest, SaysWhyItCannotStart) {
+  const TempDirectory directory;
+  const Ended no_parent = RunToEnd({"--data_dir=" + directory.path() + "/none/store"});
+  EXPECT_EQ(no_parent.exit_code, 1) << no_parent.err;
+  EXPECT_THAT(no_parent.err, HasSubstr("cannot_start"));
+
+  ServerProcess server({"--data_dir=" + directory.path() + "/store"});
+  const Ended in_use =
+      RunToEnd({"--data_dir=" + directory.path() + "/store", "--listen=127.0.0.1:0"});
+  EXPECT_EQ(in_use.exit_code, 1) << in_use.err;
+  const Ended port_taken =
+      RunToEnd({"--engine=memory", "--listen=127.0.0.1:" + std::to_string(server.port())});
+  EXPECT_EQ(port_taken.exit_code, 1) << port_taken.err;
+  EXPECT_THAT(port_taken.err, HasSubstr("cannot listen on"));
+  EXPECT_EQ(server.Terminate(), 0);
+}
+
+TEST(DaemonTest, StopsAtATerminationAndKeepsWhatItKnows) {
+  const TempDirectory directory;
+  ServerProcess server({"--data_dir=" + directory.path() + "/store"});
+  const v1::ReserveResponse first = Acquire(&server, "k");
+  EXPECT_EQ(first.outcome(), v1::RESERVE_OUTCOME_ACQUIRED);
+  EXPECT_EQ(server.Terminate(), 0);
+  EXPECT_THAT(server.Log(), HasSubstr("\"stopping\""));
+  EXPECT_THAT(server.Log(), HasSubstr("\"stopped\""));
+  EXPECT_TRUE(std::filesystem::exists(directory.path() + "/store/CLOCK"));
+  server.Start();
+  const v1::ReserveResponse again = Acquire(&server, "k");
+  EXPECT_EQ(again.outcome(), v1::RESERVE_OUTCOME_ALREADY_HELD);
+  EXPECT_EQ(again.lease().fencing_token(), first.lease().fencing_token());
+  EXPECT_EQ(server.Terminate(), 0);
+}
+
+TEST(DaemonTest, AnswersWhoWaitsBeforeItStops) {
+  ServerProcess server({"--engine=memory", "--log_level=debug"});
+  Acquire(&server, "k");
+  v1::ReserveResponse response;
+  grpc::Status status;
+  std::thread waiting([&] {
+    const auto stub = v1::IdempotencyService::NewStub(server.Channel());
+    grpc::ClientContext context;
+    status = stub->Reserve(&context, WaitingReserve("k", "2", seconds(50)), &response);
+  });
+  // Another command on the same connection order: when it is answered the wait has begun or
+  // will be refused at once; either way the caller is told.
+  Acquire(&server, "other");
+  EXPECT_EQ(server.Terminate(), 0);
+  waiting.join();
+  if (status.ok()) {
+    EXPECT_EQ(response.outcome(), v1::RESERVE_OUTCOME_IN_PROGRESS);
+  } else {
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
+  }
+}
+
+TEST(DaemonTest, ReloadsAndKeepsTheLastGoodConfiguration) {
+  const TempDirectory directory;
+  const std::string path = WriteFile(directory.path() + "/c.yaml",
+                                     "namespaces: [{name: payments, default_lease_duration: 10s}]");
+  ServerProcess server({"--engine=memory", "--config=" + path});
+  EXPECT_LE(Acquire(&server, "a").lease().remaining().seconds(), 10);
+  WriteFile(path, "namespaces: [{name: payments, default_lease_duration: 1h}]");
+  server.Signal(SIGHUP);
+  AwaitLog(server, "\"reloaded\"");
+  EXPECT_GT(Acquire(&server, "b").lease().remaining().seconds(), 3000);
+  WriteFile(path, "namespaces: 7");
+  server.Signal(SIGHUP);
+  AwaitLog(server, "\"reload_failed\"");
+  EXPECT_GT(Acquire(&server, "c").lease().remaining().seconds(), 3000);
+  EXPECT_EQ(server.Terminate(), 0);
+}
+
+TEST(DaemonTest, ListensOnAUnixSocket) {
+  const TempDirectory directory;
+  const std::string socket = "unix:" + directory.path() + "/socket";
+  // A process of our own: the fixture wants a port.
+  const pid_t pid = fork();
+  if (pid == 0) {
+    const std::string listen = "--listen=" + socket;
+    const char* binary = std::getenv("IDEMPOTENCYD");
+    execl(binary, binary, "--engine=memory", listen.c_str(), nullptr);
+    _exit(127);
+  }
+  const auto stub = v1::IdempotencyService::NewStub(
+      grpc::CreateChannel(socket, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  context.set_wait_for_ready(true);
+  v1::ReserveResponse response;
+  const grpc::Status status = stub->Reserve(&context, Reserve("k"), &response);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  kill(pid, SIGTERM);
+  int exit_status = 0;
+  waitpid(pid, &exit_status, 0);
+  EXPECT_TRUE(WIFEXITED(exit_status) && WEXITSTATUS(exit_status) == 0);
+}
+
+TEST(DaemonTest, OutlivesTheReaderOfItsLog) {
+  int err[2];
+  ASSERT_EQ(pipe(err), 0);
+  const TempDirectory directory;
+  const std::string socket = "unix:" + directory.path() + "/socket";
+  const pid_t pid = fork();
+  if (pid == 0) {
+    dup2(err[1], STDERR_FILENO);
+    close(err[0]);
+    close(err[1]);
+    const std::string listen = "--listen=" + socket;
+    const char* binary = std::getenv("IDEMPOTENCYD");
+    execl(binary, binary, "--engine=memory", "--log_level=debug", listen.c_str(), nullptr);
+    _exit(127);
+  }
+  close(err[0]);
+  close(err[1]);
+  const auto stub = v1::IdempotencyService::NewStub(
+      grpc::CreateChannel(socket, grpc::InsecureChannelCredentials()));
+  for (int i = 0; i < 100; ++i) {
+    grpc::ClientContext context;
+    context.set_wait_for_ready(true);
+    v1::ReserveResponse response;
+    ASSERT_TRUE(stub->Reserve(&context, Reserve("k" + std::to_string(i)), &response).ok());
+  }
+  kill(pid, SIGTERM);
+  int exit_status = 0;
+  waitpid(pid, &exit_status, 0);
+  EXPECT_TRUE(WIFEXITED(exit_status) && WEXITSTATUS(exit_status) == 0);
+}
+
+}  // namespace
+}  // namespace idempotency::testing
