@@ -1,11 +1,15 @@
 #include "keystore/engine/rocksdb_store.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "keystore/engine/durable_file.h"
 #include "keystore/engine/rocksdb_status.h"
 
 namespace idempotency::keystore {
@@ -37,6 +41,12 @@ absl::Status CheckFamilies(const std::string& path, const rocksdb::DBOptions& op
   return absl::OkStatus();
 }
 
+// RocksDB would make it, too, and log an error first.
+absl::Status MakeDirectory(const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) return absl::OkStatus();
+  return FileError("cannot create", path);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RocksDbStore>> RocksDbStore::Open(const std::string& path,
@@ -46,9 +56,8 @@ absl::StatusOr<std::unique_ptr<RocksDbStore>> RocksDbStore::Open(const std::stri
   const std::vector<rocksdb::ColumnFamilyDescriptor> families = MakeFamilies(tuning);
   options.create_if_missing = create;
   options.create_missing_column_families = create;
-  if (!create) {
-    if (absl::Status status = CheckFamilies(path, options, families); !status.ok()) return status;
-  }
+  absl::Status ready = create ? MakeDirectory(path) : CheckFamilies(path, options, families);
+  if (!ready.ok()) return ready;
   rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   const rocksdb::Status opened = rocksdb::DB::Open(options, path, families, &handles, &db);

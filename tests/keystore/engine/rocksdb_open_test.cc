@@ -76,6 +76,13 @@ TEST_F(RocksDbOpen, MakesItsDirectory) {
   EXPECT_TRUE(fixture_.surroundings().Logged(kLogDebug, "rocksdb: "));
 }
 
+TEST_F(RocksDbOpen, WarnsOfNothingWhereAllIsWell) {
+  MakeStore();
+  ASSERT_NE(fixture_.Open(), nullptr);
+  fixture_.Close();
+  EXPECT_FALSE(fixture_.surroundings().Logged(kLogInfo, ""));
+}
+
 TEST_F(RocksDbOpen, StartsTokensAtOne) {
   ASSERT_NE(fixture_.Open(), nullptr);
   EXPECT_EQ(TokenFloor(), 1u);
