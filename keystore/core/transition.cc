@@ -432,22 +432,30 @@ struct Ending {
 };
 
 // -> COMPLETE; with zero retention the claim was held only while active, and the key is free.
+// What takes the place of an abandoned end is kept at least as long as that would have been.
 void End(Record& record, const Ending& ending, const Policy& policy, Time at) {
+  const bool replaces = record.verdict != Verdict::kNone;
+  const Time remembered = replaces ? record.forget_time : Time{};
+  const Duration retention = std::max(std::min(ending.retention, policy.max_retention),
+                                      Remaining(record.response_expire_time, at));
   CloseOpen(record);
   record.dispatched = true;
   record.started = true;
   if (!ending.provider_request_id.empty()) {
     record.provider_request_id = ending.provider_request_id;
   }
-  const Duration retention = std::min(ending.retention, policy.max_retention);
   if (retention == Duration::zero()) {
     record.progress.reset();
     record.labels.clear();
-    record.response = Response{};
-    record.verdict = Verdict::kNone;
-    record.complete_time = Time{};
-    record.response_expire_time = Time{};
-    Free(record, at, kFreedMemory);
+    if (replaces) {
+      record.state = State::kExpired;
+      record.verdict = ending.verdict;
+      record.response = Response{};
+      record.complete_time = at;
+      record.response_expire_time = Time{};
+    } else {
+      Free(record, at, kFreedMemory);
+    }
     return;
   }
   record.state = State::kComplete;
@@ -455,7 +463,8 @@ void End(Record& record, const Ending& ending, const Policy& policy, Time at) {
   record.response = ending.response;
   record.complete_time = at;
   record.response_expire_time = Add(at, retention);
-  record.forget_time = Add(record.response_expire_time, policy.expired_memory);
+  record.forget_time =
+      std::max(remembered, Add(record.response_expire_time, policy.expired_memory));
 }
 
 Decision AcceptCompletion(Record record, const CompleteCommand& command, const Policy& policy,

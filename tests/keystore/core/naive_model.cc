@@ -245,14 +245,14 @@ std::optional<std::string> NaiveModel::Progress(const View& view) const {
     if (entry.what != What::kCompleted && entry.what != What::kResolved) continue;
     // Not kept for an answer that has expired, nor where nothing is kept.
     View then;
-    LookAtEnding(at, At(entry.now.latest), then);
+    LookAtEnding(at, at + 1, entry.now, then);
     const auto* resolve = std::get_if<ResolveCommand>(&entry.command);
     const bool not_executed = resolve != nullptr && resolve->resolution == Resolution::kNotExecuted;
     if (then.state == State::kFreed && !not_executed) progress.reset();
     const size_t before = LastEnding(LastAcquired(at), at);
     if (before == at) continue;
     View replaced;
-    LookAtEnding(before, entry.now, replaced);
+    LookAtEnding(before, at, entry.now, replaced);
     if (replaced.state == State::kExpired) progress.reset();
   }
   if (view.state == State::kExpired) return std::nullopt;
@@ -324,7 +324,7 @@ NaiveModel::View NaiveModel::LookAt(const Now& now) const {
       view.forget_time = LeaseEnd(acquired, log_.size()) + kFreedMemory;
     }
   } else {
-    LookAtEnding(ending, now, view);
+    LookAtEnding(ending, log_.size(), now, view);
   }
   if (view.unknown.has_value()) {
     view.state = State::kUnresolved;
@@ -346,7 +346,7 @@ NaiveModel::View NaiveModel::LookAt(const Now& now) const {
   return view;
 }
 
-void NaiveModel::LookAtEnding(size_t ending, const Now& now, View& view) const {
+void NaiveModel::LookAtEnding(size_t ending, size_t end, const Now& now, View& view) const {
   const Happened& entry = log_[ending];
   const size_t acquired = LastAcquired(ending);
   view.attempt = Attempt(acquired);
@@ -362,13 +362,13 @@ void NaiveModel::LookAtEnding(size_t ending, const Now& now, View& view) const {
       view.forget_time = Time{};
       return;
     case What::kCompleted:
-      LookAtAnswer(ending, now, view);
+      LookAtAnswer(ending, end, now, view);
       return;
     case What::kResolved: {
       view.resolution = std::get<ResolveCommand>(entry.command).resolution;
       view.attempt = UnknownAt(ending).attempt;
       if (view.resolution != Resolution::kNotExecuted) {
-        LookAtAnswer(ending, now, view);
+        LookAtAnswer(ending, end, now, view);
         return;
       }
       view.forget_time = entry.now.latest + std::max(entry.policy.expired_memory, kFreedMemory);
@@ -388,7 +388,7 @@ void NaiveModel::LookAtEnding(size_t ending, const Now& now, View& view) const {
   }
 }
 
-void NaiveModel::LookAtAnswer(size_t ending, const Now& now, View& view) const {
+void NaiveModel::LookAtAnswer(size_t ending, size_t end, const Now& now, View& view) const {
   const Happened& entry = log_[ending];
   Duration retention = entry.policy.terms.retention;
   Verdict verdict = Verdict::kAbandoned;
@@ -403,15 +403,28 @@ void NaiveModel::LookAtAnswer(size_t ending, const Now& now, View& view) const {
     if (resolve.resolution == Resolution::kCompleted) verdict = resolve.verdict;
   }
   retention = std::min(retention, entry.policy.max_retention);
-  if (retention == Duration::zero()) return;  // the claim was held only while active
+  // What an operator had abandoned was promised to be remembered, and how long.
+  View replaced;
+  const size_t before = LastEnding(LastAcquired(ending), ending);
+  if (before != ending) LookAtEnding(before, ending, entry.now, replaced);
+  if (replaced.verdict == Verdict::kNone && retention == Duration::zero()) return;
   view.verdict = verdict;
   view.state = State::kComplete;
-  view.response_end = entry.now.latest + retention;
+  view.response_end = std::max(entry.now.latest + retention, replaced.response_end);
   view.forget_time = view.response_end + entry.policy.expired_memory;
+  if (replaced.verdict != Verdict::kNone) {
+    const bool kept = view.response_end > entry.now.latest;
+    view.forget_time =
+        kept ? std::max(view.forget_time, replaced.forget_time) : replaced.forget_time;
+    if (!kept) {
+      view.state = State::kExpired;
+      view.response_end = Time{};
+      return;
+    }
+  }
   bool expired = !now.in_doubt && now.earliest >= view.response_end;
-  for (size_t at = ending + 1; at < log_.size(); ++at) {
+  for (size_t at = ending + 1; at < end; ++at) {
     const Now& then = log_[at].now;
-    if (then.latest > now.latest) break;
     expired = expired || (!then.in_doubt && then.earliest >= view.response_end);
   }
   if (expired) {

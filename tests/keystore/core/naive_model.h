@@ -105,8 +105,9 @@ class NaiveModel {
   Now Held(Now now) const;
   std::optional<View> Look(const Now& now) const;
   View LookAt(const Now& now) const;
-  void LookAtEnding(size_t ending, const Now& now, View& view) const;
-  void LookAtAnswer(size_t ending, const Now& now, View& view) const;
+  // What `ending` has led to by `now`, by which the list was `end` long.
+  void LookAtEnding(size_t ending, size_t end, const Now& now, View& view) const;
+  void LookAtAnswer(size_t ending, size_t end, const Now& now, View& view) const;
   std::vector<Ended> EndedAttempts(const Now& now) const;
   Column ColumnOf(uint64_t token, const Now& now) const;
 

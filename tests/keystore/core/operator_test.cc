@@ -176,6 +176,30 @@ at 2h resolve completed body=x
 at 2h show
   COMPLETE SUCCEEDED body='x' token=1 attempt=1 dispatched resolution=COMPLETED expires=3h forgotten=30d3h
 )"},
+    {"WhatReplacesAbandonedIsNotForgottenSooner", R"(
+policy retention=1h memory=10h
+at 0 reserve a lease=30s
+  ACQUIRED PROCEED token=1 attempt=1 until=30s
+at 1m resolve abandoned
+  COMPLETE ABANDONED body=none
+policy retention=1m memory=0
+at 2m resolve completed body=x
+  COMPLETE SUCCEEDED body='x'
+at 2m show
+  COMPLETE SUCCEEDED body='x' token=1 attempt=1 dispatched resolution=COMPLETED expires=1h1m forgotten=11h1m
+)"},
+    {"WhatReplacesAbandonedDoesNotFreeTheKey", R"(
+policy retention=1h memory=10h
+at 0 reserve a lease=30s
+  ACQUIRED PROCEED token=1 attempt=1 until=30s
+at 1m resolve abandoned
+  COMPLETE ABANDONED body=none
+policy retention=0 memory=0
+at 2h resolve completed body=x
+  EXPIRED SUCCEEDED
+at 2h show
+  EXPIRED SUCCEEDED token=1 attempt=1 dispatched resolution=COMPLETED forgotten=11h1m
+)"},
     {"AnEtagThatHasChangedIsRefused", R"(
 at 0 reserve a lease=30s
   ACQUIRED PROCEED token=1 attempt=1 until=30s
