@@ -47,7 +47,7 @@ bool MayPrecedeAStore(const fs::directory_entry& entry) {
     return fs::is_empty(entry.path(), error) || fs::exists(entry.path() / "CURRENT", error);
   }
   return name == "LOCK" || name == "ballast" || name == "lost+found" ||
-         absl::StartsWith(name, "epoch-") || absl::StartsWith(name, "clock") ||
+         absl::StartsWith(name, "epoch-") || absl::StartsWith(name, "CLOCK") ||
          absl::StartsWith(name, ".");
 }
 

@@ -5,7 +5,7 @@
 //   db/                RocksDB's own
 //   epoch-a, epoch-b   epoch_files.h
 //   ballast            ballast.h
-//   clock*             the high-water mark of the service's clock; not looked at here
+//   CLOCK              the high-water mark of the service's clock; not looked at here
 //
 // Thread safety: immutable once open.
 #ifndef IDEMPOTENCY_KEYSTORE_ENGINE_DATA_DIRECTORY_H_

@@ -91,7 +91,7 @@ TEST_F(RocksDbOpen, StartsTokensAtOne) {
 TEST_F(RocksDbOpen, TakesADirectoryWithNothingOfAnybodysInIt) {
   fs::create_directories(file("lost+found"));
   WriteText(file(".keep"), "");
-  WriteText(file("clock"), "a mark");
+  WriteText(file("CLOCK"), "a mark");
   EXPECT_NE(fixture_.Open(), nullptr);
 }
 
@@ -116,92 +116,107 @@ struct Refusal {
 
 class RocksDbRefuses : public ::testing::TestWithParam<Refusal> {};
 
-std::vector<Refusal> Refusals() {
-  const auto dir = [](RocksDbFixture& fixture) { return fixture.data_dir(); };
+std::string DirOf(const RocksDbFixture& fixture) { return fixture.data_dir(); }
+
+// A store, made and closed; what comes next happens to it.
+void MakeClosedStore(RocksDbFixture& fixture) {
+  fixture.Open();
+  fixture.Close();
+}
+
+std::vector<Refusal> RefusedDirectories() {
   return {
       {"NoParent",
        [](RocksDbFixture& fixture) { fixture.options.engine.data_dir += "/deeper/still"; },
        "does not exist; create it"},
-      {"AFile", [dir](RocksDbFixture& fixture) { WriteText(dir(fixture), "text"); },
+      {"AFile", [](RocksDbFixture& fixture) { WriteText(DirOf(fixture), "text"); },
        "is not a directory"},
       {"ForeignFiles",
-       [dir](RocksDbFixture& fixture) {
-         fs::create_directories(dir(fixture));
-         WriteText(dir(fixture) + "/photo.jpg", "jpeg");
+       [](RocksDbFixture& fixture) {
+         fs::create_directories(DirOf(fixture));
+         WriteText(DirOf(fixture) + "/photo.jpg", "jpeg");
        },
        "it holds photo.jpg; name an empty directory"},
-      {"AForeignRocksDb", [dir](RocksDbFixture& fixture) { MakeForeignDb(dir(fixture)); },
+      {"AForeignRocksDb", [](RocksDbFixture& fixture) { MakeForeignDb(DirOf(fixture)); },
        "is not a store of ours"},
       {"AForeignRocksDbWhereOursWouldBe",
-       [dir](RocksDbFixture& fixture) {
-         fs::create_directories(dir(fixture));
-         MakeForeignDb(dir(fixture) + "/db");
+       [](RocksDbFixture& fixture) {
+         fs::create_directories(DirOf(fixture));
+         MakeForeignDb(DirOf(fixture) + "/db");
        },
        "epoch-a and epoch-b are missing"},
       {"AStoreThatIsNotOurs",
-       [dir](RocksDbFixture& fixture) {
-         fs::create_directories(dir(fixture));
-         MakeForeignDb(dir(fixture) + "/db");
-         ASSERT_TRUE(EpochFiles(dir(fixture)).Store({.epoch = 3, .token_ceiling = 9}).ok());
+       [](RocksDbFixture& fixture) {
+         fs::create_directories(DirOf(fixture));
+         MakeForeignDb(DirOf(fixture) + "/db");
+         ASSERT_TRUE(EpochFiles(DirOf(fixture)).Store({.epoch = 3, .token_ceiling = 9}).ok());
        },
        "a family is missing"},
+  };
+}
+
+std::vector<Refusal> RefusedFormats() {
+  return {
       {"ANewerFormat",
        [](RocksDbFixture& fixture) {
-         fixture.Open();
-         fixture.Close();
+         MakeClosedStore(fixture);
          const auto store = fixture.OpenStore();
          ASSERT_TRUE(store->db().Put({}, kFormatVersionKey, "2").ok());
        },
        "its format is 2, and this version reads 1"},
       {"AFormatThatIsNoNumber",
        [](RocksDbFixture& fixture) {
-         fixture.Open();
-         fixture.Close();
+         MakeClosedStore(fixture);
          const auto store = fixture.OpenStore();
          ASSERT_TRUE(store->db().Put({}, kFormatVersionKey, "1x").ok());
        },
        "format version cannot be read", absl::StatusCode::kDataLoss},
       {"NoFormat",
        [](RocksDbFixture& fixture) {
-         fixture.Open();
-         fixture.Close();
+         MakeClosedStore(fixture);
          const auto store = fixture.OpenStore();
          ASSERT_TRUE(store->db().Delete({}, kFormatVersionKey).ok());
        },
        "does not say its format"},
       {"AFamilyOfANewerVersion",
        [](RocksDbFixture& fixture) {
-         fixture.Open();
-         fixture.Close();
+         MakeClosedStore(fixture);
          const auto store = fixture.OpenStore();
          rocksdb::ColumnFamilyHandle* handle = nullptr;
          ASSERT_TRUE(store->db().CreateColumnFamily({}, "later", &handle).ok());
          ASSERT_TRUE(store->db().DestroyColumnFamilyHandle(handle).ok());
        },
        "it has a family later"},
+  };
+}
+
+std::vector<Refusal> RefusedRemains() {
+  return {
       {"BothEpochFilesMissing",
-       [dir](RocksDbFixture& fixture) {
-         fixture.Open();
-         fixture.Close();
-         fs::remove(dir(fixture) + "/epoch-a");
-         fs::remove(dir(fixture) + "/epoch-b");
+       [](RocksDbFixture& fixture) {
+         MakeClosedStore(fixture);
+         fs::remove(DirOf(fixture) + "/epoch-a");
+         fs::remove(DirOf(fixture) + "/epoch-b");
        },
        "epoch-a and epoch-b are missing"},
       {"BothEpochFilesDamaged",
-       [dir](RocksDbFixture& fixture) {
-         fixture.Open();
-         fixture.Close();
-         WriteText(dir(fixture) + "/epoch-a", "noise");
-         WriteText(dir(fixture) + "/epoch-b", "");
+       [](RocksDbFixture& fixture) {
+         MakeClosedStore(fixture);
+         WriteText(DirOf(fixture) + "/epoch-a", "noise");
+         WriteText(DirOf(fixture) + "/epoch-b", "");
        },
        "no intact epoch file is left", absl::StatusCode::kDataLoss},
       {"TheStoreGone",
-       [dir](RocksDbFixture& fixture) {
-         fixture.Open();
-         fixture.Close();
-         fs::remove_all(dir(fixture) + "/db");
+       [](RocksDbFixture& fixture) {
+         MakeClosedStore(fixture);
+         fs::remove_all(DirOf(fixture) + "/db");
        },
        "its store is gone"},
+  };
+}
+
+std::vector<Refusal> RefusedOptions() {
+  return {
       {"NoDirectoryNamed", [](RocksDbFixture& fixture) { fixture.options.engine.data_dir.clear(); },
        "data_dir is empty", absl::StatusCode::kInvalidArgument},
       {"MemtablesTooSmall",
@@ -212,8 +227,13 @@ std::vector<Refusal> Refusals() {
   };
 }
 
-INSTANTIATE_TEST_SUITE_P(Directories, RocksDbRefuses, ::testing::ValuesIn(Refusals()),
-                         [](const auto& info) { return info.param.name; });
+std::string NameOf(const ::testing::TestParamInfo<Refusal>& info) { return info.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(Directories, RocksDbRefuses, ::testing::ValuesIn(RefusedDirectories()),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(Formats, RocksDbRefuses, ::testing::ValuesIn(RefusedFormats()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Remains, RocksDbRefuses, ::testing::ValuesIn(RefusedRemains()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Options, RocksDbRefuses, ::testing::ValuesIn(RefusedOptions()), NameOf);
 
 TEST_P(RocksDbRefuses, WithAReasonAndTheNextStep) {
   RocksDbFixture fixture;

@@ -26,7 +26,10 @@ class PlainSubject final : public Subject {
 
 class RocksDbSubject final : public Subject {
  public:
-  RocksDbSubject() { fixture_.Open(); }
+  explicit RocksDbSubject(bool check_guards) {
+    fixture_.options.check_guards = check_guards;
+    fixture_.Open();
+  }
   Engine& engine() override { return fixture_.engine(); }
   void Destroy() override { fixture_.Close(); }
   void Reopen() override { fixture_.Open(); }
@@ -44,7 +47,13 @@ const std::vector<SubjectKind>& AllSubjects() {
   static const auto& subjects = *new std::vector<SubjectKind>{
       {.name = "Memory", .make = [] { return std::make_unique<PlainSubject<MemoryEngine>>(); }},
       {.name = "RocksDb",
-       .make = [] { return std::make_unique<RocksDbSubject>(); },
+       .make = [] { return std::make_unique<RocksDbSubject>(true); },
+       .durable = true,
+       .can_hold_unreadable = true},
+      // As it runs in production.
+      {.name = "RocksDbWithoutGuards",
+       .make = [] { return std::make_unique<RocksDbSubject>(false); },
+       .checks_guards = false,
        .durable = true,
        .can_hold_unreadable = true},
       {.name = "Late",

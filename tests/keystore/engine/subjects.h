@@ -30,6 +30,8 @@ struct SubjectKind {
   // Every write is answered with what became of it: no race is lost without a rival of the
   // test's own making, and nothing is unknown.
   bool calm = true;
+  // It finds out that a race was lost. An exclusive engine need not.
+  bool checks_guards = true;
   bool durable = false;
   bool can_hold_unreadable = false;
 };
