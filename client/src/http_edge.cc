@@ -95,16 +95,17 @@ internal::JsonMember Text(const char* name, std::string text) {
   return {name, {.kind = internal::JsonValue::Kind::kString, .text = std::move(text)}};
 }
 
-int64_t WholeSeconds(Duration span) {
-  const auto rounded_up = std::chrono::ceil<std::chrono::seconds>(span);
-  return std::max<int64_t>(rounded_up.count(), 1);
+// Whole seconds, at least 1; nullopt: waiting does not help.
+std::optional<int64_t> RetrySeconds(const Row& row, std::optional<Duration> retry_after) {
+  if (row.retry_after == RetryAfter::kNever) return std::nullopt;
+  if (row.retry_after == RetryAfter::kIfKnown && !retry_after) return std::nullopt;
+  const Duration span = retry_after.value_or(Duration{0});
+  return std::max<int64_t>(std::chrono::ceil<std::chrono::seconds>(span).count(), 1);
 }
 
 HttpAnswer Problem(Case problem, NextStep next_step, std::optional<Duration> retry_after,
                    const ProblemOptions& options) {
   const Row& row = kRows[static_cast<size_t>(problem)];
-  if (row.retry_after == RetryAfter::kNever) retry_after.reset();
-  if (row.retry_after == RetryAfter::kAlways && !retry_after) retry_after = Duration{0};
   HttpAnswer answer;
   answer.status = row.status;
   answer.headers = {{"Content-Type", "application/problem+json"}, {"Cache-Control", "no-store"}};
@@ -117,8 +118,8 @@ HttpAnswer Problem(Case problem, NextStep next_step, std::optional<Duration> ret
   if (next_step != NextStep::kUnspecified) {
     document.members.push_back(Text("next_step", std::string(Name(next_step))));
   }
-  if (retry_after) {
-    answer.headers.emplace_back("Retry-After", absl::StrCat(WholeSeconds(*retry_after)));
+  if (const std::optional<int64_t> seconds = RetrySeconds(row, retry_after)) {
+    answer.headers.emplace_back("Retry-After", absl::StrCat(*seconds));
   }
   answer.body = internal::WriteCanonicalJson(document);
   return answer;
