@@ -148,8 +148,8 @@ class KeyStore {
   absl::Status LoadOpen();
 
   // Gives back the space of open records that time has made absent (freed by a lapse, or
-  // unresolved under RERUN): at most a batch of them a lane, the next call goes on. Cheap where
-  // there are none.
+  // unresolved under RERUN): a part of them with every batch until there are no more. Cheap
+  // where there are none.
   void Sweep();
 
   // Answers every waiter with what holds now, lets accepted commands finish and refuses new

@@ -7,11 +7,11 @@
 namespace idempotency::keystore {
 namespace {
 
-// Lapses reported and records reclaimed in one go, so that a burst of them delays no command
+// Lapses reported and records reclaimed in one batch, so that a burst of them delays no command
 // for long.
 constexpr size_t kMaxLapsesAtOnce = 256;
-constexpr size_t kMaxReclaimedAtOnce = core::kMaxBatchCommands;
-// When a record that may not be reclaimed is asked about again.
+constexpr size_t kMaxReclaimedAtOnce = 256;
+// When a record that could not or may not be reclaimed is looked at again.
 constexpr core::Duration kReclaimAskedAgain = std::chrono::hours(1);
 
 core::Answer Refused(core::Reason reason) {
@@ -174,6 +174,7 @@ bool Lane::TakeBatch() {
   keys_.clear();
   slot_of_.clear();
   batch_response_bytes_ = 0;
+  if (sweeping_) SweepDue();
   // Who waits goes before who comes after the lease has ended, however late the timers are.
   if (waiters_.size() != 0 && next_timer() <= shared_->Now().latest) {
     RunErrands(Errands{.run_timers = true});
@@ -444,10 +445,14 @@ void Lane::SeeToLapse(const core::Key& key, const core::Answer& answer, core::Ti
   shared_->observer->OnLapse(key, record);
 }
 
+// A part of what is due for every batch, until there is no more.
 void Lane::SweepDue() {
+  sweeping_ = false;
   const core::Now now = shared_->Now();
   if (now.in_doubt) return;
-  for (const core::Key& key : reclaimable_.TakeDue(now.earliest, kMaxReclaimedAtOnce)) {
+  const std::vector<core::Key> due = reclaimable_.TakeDue(now.earliest, kMaxReclaimedAtOnce);
+  sweeping_ = due.size() == kMaxReclaimedAtOnce;
+  for (const core::Key& key : due) {
     const auto& may_reclaim = shared_->options.may_reclaim;
     if (may_reclaim && !may_reclaim(key.name_space)) {
       reclaimable_.Set(key, core::Add(now.latest, kReclaimAskedAgain));
@@ -455,7 +460,7 @@ void Lane::SweepDue() {
     }
     SubmitInternal(key, core::ReclaimCommand{}, [this, key](Reply reply) {
       const bool again = ReasonOf(reply.answer) == core::Reason::kStoreUnavailable;
-      if (again) reclaimable_.Set(key, reply.server_time);
+      if (again) reclaimable_.Set(key, core::Add(reply.server_time, kReclaimAskedAgain));
     });
   }
 }

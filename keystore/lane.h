@@ -169,6 +169,8 @@ class Lane {
   OpenLeases leases_;
   // When open records can go.
   OpenLeases reclaimable_;
+  // More of them may be due than the last batch took.
+  bool sweeping_ = false;
 
   std::atomic<int64_t> next_timer_ms_{core::kMaxTime.time_since_epoch().count()};
 };

@@ -263,8 +263,8 @@ TEST_F(TimersTest, AnOperationThatFailsAgainAndAgainIsSweptOnce) {
   EXPECT_THAT(observer.commits, ElementsAre(std::pair(1u, 1u))) << "one entry a key, not a failure";
 }
 
-TEST_F(TimersTest, ASweepTakesABoundedNumberAndTheNextGoesOn) {
-  constexpr size_t kKeys = 3000;
+TEST_F(TimersTest, ALongSweepKeepsNobodyWaitingAndTakesAll) {
+  constexpr size_t kKeys = 1000;
   std::vector<Request> requests;
   for (uint64_t i = 0; i < kKeys; ++i) {
     requests.push_back(ReserveDispatchLater("k" + std::to_string(i), i));
@@ -273,11 +273,29 @@ TEST_F(TimersTest, ASweepTakesABoundedNumberAndTheNextGoesOn) {
   clock.Advance(kLease);
   while (UntilTimer() == 0ms) RunTimers();
   clock.Advance(core::kFreedMemory);
+  engine.Hold(FakeEngine::Call::kCommit);
   store->Sweep();
-  EXPECT_EQ(engine.size(), kKeys - core::kMaxBatchCommands) << "commands wait for no more";
+  Call* const reserve = Send(Reserve("new", 1));
+  engine.ReleaseOne();
+  EXPECT_EQ(engine.size(), kKeys - 256) << "a part of them";
+  EXPECT_EQ(reserve->said, "") << "in the next batch";
+  engine.ReleaseOne();
+  EXPECT_THAT(reserve->said, testing::StartsWith("ACQUIRED"));
+  EXPECT_EQ(engine.size(), kKeys - 2 * 256 + 1);
+  engine.ReleaseAll();
+  EXPECT_EQ(engine.size(), 1u);
+}
+
+TEST_F(TimersTest, ASweepThatFindsTheStoreUnavailableTriesAgainLater) {
+  Send(ReserveDispatchLater("k", 1));
+  Pass(kLease);
+  Pass(core::kFreedMemory);
+  engine.FailNextReads(1);
   store->Sweep();
+  EXPECT_EQ(StoredAs("k"), "PENDING");
+  Pass(1h);
   store->Sweep();
-  EXPECT_EQ(engine.size(), 0u);
+  EXPECT_EQ(StoredAs("k"), "ABSENT");
 }
 
 TEST_F(TimersTest, NothingIsSweptOfANamespaceThatMayNotBeReclaimed) {
