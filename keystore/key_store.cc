@@ -25,10 +25,12 @@ Observer* NoObserver() {
 // it hurts work that has begun.
 size_t AdmittedBelow(const core::Command& command, size_t max_queued) {
   if (IsFinishing(command)) return SIZE_MAX;
+  // Taken from the whole, so that also a very short queue has room for every verb.
+  const size_t eighth = max_queued / 8;
   if (std::holds_alternative<core::RenewCommand>(command)) return max_queued;
-  if (std::holds_alternative<core::ReleaseCommand>(command)) return max_queued / 8 * 7;
-  if (std::holds_alternative<core::ReserveCommand>(command)) return max_queued / 8 * 5;
-  return max_queued / 8 * 6;
+  if (std::holds_alternative<core::ReleaseCommand>(command)) return max_queued - eighth;
+  if (std::holds_alternative<core::ReserveCommand>(command)) return max_queued - 3 * eighth;
+  return max_queued - 2 * eighth;
 }
 
 // Where the engine's hints go: nowhere, once the key store is gone, which waits for those that

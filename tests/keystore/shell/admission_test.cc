@@ -62,6 +62,14 @@ INSTANTIATE_TEST_SUITE_P(Verbs, ThresholdTest,
                                          ThresholdCase{"Renew", Renew("k", 1), kMaxQueued}),
                          [](const auto& param) { return param.param.name; });
 
+TEST_F(AdmissionTest, AQueueOfOneStillTakesReservations) {
+  Restart({.max_queued_commands = 1});
+  EXPECT_EQ(Send(Reserve("k", 1))->said, "ACQUIRED 1");
+  EXPECT_EQ(Send(Get("k"))->said, "GOT PENDING");
+  Queue(1);
+  EXPECT_EQ(Send(Reserve("k", 2))->said, "OVERLOADED");
+}
+
 TEST_F(AdmissionTest, FinishingVerbsAreNeverRefusedForLoad) {
   Queue(10 * kMaxQueued);
   const std::vector<Call*> calls = {Send(Complete("k", 1)), Send(Mark("k", 1)),
