@@ -45,50 +45,60 @@ ResolveCommand Resolve(Resolution resolution, std::string_view body) {
   return command;
 }
 
-void AddOwnersVerbs(uint64_t token, std::vector<Command>& commands) {
-  commands.push_back(RenewCommand{.token = token, .lease = seconds(10)});
-  commands.push_back(RenewCommand{.token = token, .lease = seconds(10), .dispatched = true});
-  commands.push_back(Complete(token, "one"));
-  commands.push_back(Complete(token, "two"));
-  ReleaseCommand release{.token = token};
-  release.content = ContentOf(release);
-  commands.push_back(release);
-  commands.push_back(Mark(token, UnresolvedCause::kTimeout, false));
-  commands.push_back(Mark(token, UnresolvedCause::kOther, true));
+ReleaseCommand Release(uint64_t token) {
+  ReleaseCommand command{.token = token};
+  command.content = ContentOf(command);
+  return command;
 }
 
-std::vector<Command> CommandsFor(const Stored& stored) {
-  std::vector<Command> commands{Reserve("a", "x"), Reserve("b", "x"), Reserve("b", "y")};
+void AddOwnersVerbs(uint64_t token, std::vector<Command>& commands) {
+  commands.push_back(RenewCommand{.token = token, .lease = seconds(10)});
+  commands.push_back(Complete(token, "one"));
+  commands.push_back(Complete(token, "two"));
+  commands.push_back(Release(token));
+  commands.push_back(Mark(token, UnresolvedCause::kTimeout, false));
+}
+
+std::vector<Command> ChangesOf(const Stored& stored) {
+  std::vector<Command> commands{Reserve("a", "x"), Reserve("b", "x")};
   for (const auto& [later, over] : {std::pair{true, false}, {false, true}}) {
     ReserveCommand command = Reserve("b", "x");
     command.dispatch_later = later;
     command.start_over = over;
     commands.push_back(command);
   }
-  ReserveCommand old = Reserve("a", "x");
-  old.operation_age = kMaxPolicyDuration;
-  commands.push_back(old);
-  const auto* record = std::get_if<Record>(&stored);
-  if (record != nullptr) {
+  if (const auto* record = std::get_if<Record>(&stored)) {
     AddOwnersVerbs(record->token, commands);
+    commands.push_back(
+        RenewCommand{.token = record->token, .lease = seconds(10), .dispatched = true});
+    commands.push_back(Mark(record->token, UnresolvedCause::kOther, true));
     if (!record->ended.empty() && record->ended.front().token < record->token) {
       AddOwnersVerbs(record->ended.front().token, commands);
     }
-    commands.push_back(RenewCommand{.token = record->token + 1, .lease = seconds(10)});
-    commands.push_back(Complete(record->token + 1, "one"));
   }
-  commands.push_back(Complete(0, "one"));
   commands.push_back(Resolve(Resolution::kCompleted, "one"));
   commands.push_back(Resolve(Resolution::kCompleted, "two"));
   commands.push_back(Resolve(Resolution::kNotExecuted, ""));
   commands.push_back(Resolve(Resolution::kAbandoned, ""));
   commands.push_back(DeleteCommand{});
   commands.push_back(DeleteCommand{.force = true});
+  return commands;
+}
+
+// What never changes a record that is known.
+void AddReads(const Stored& stored, std::vector<Command>& commands) {
+  commands.push_back(Reserve("b", "y"));
+  ReserveCommand old = Reserve("a", "x");
+  old.operation_age = kMaxPolicyDuration;
+  commands.push_back(old);
+  if (const auto* record = std::get_if<Record>(&stored)) {
+    commands.push_back(Complete(record->token + 1, "one"));
+  }
+  commands.push_back(Complete(0, "one"));
   commands.push_back(GetCommand{FingerprintOf("x")});
   commands.push_back(GetCommand{FingerprintOf("y")});
   commands.push_back(InspectCommand{});
   commands.push_back(ReclaimCommand{});
-  return commands;
 }
 
 // When time alone changes something, and the last moment before.
@@ -228,24 +238,29 @@ Enumerated Enumerate(StepFunction step, const Policy& policy, int depth) {
   Enumerated result;
   std::unordered_set<std::string> known;
   std::vector<Stored> level{Absent{}};
-  for (int i = 0; i < depth && result.broken.empty(); ++i) {
+  for (int i = 0; i < depth; ++i) {
+    const bool last = i + 1 == depth;
     std::vector<Stored> next_level;
     for (const Stored& stored : level) {
       const auto* record = std::get_if<Record>(&stored);
-      const std::vector<Command> commands = CommandsFor(stored);
-      const std::vector<Now> nows = NowsOf(stored, policy, i + 1 < depth);
+      const uint64_t floor = record == nullptr ? 1 : record->token + 1;
+      std::vector<Command> commands = ChangesOf(stored);
+      if (!last) AddReads(stored, commands);
+      const std::vector<Now> nows = NowsOf(stored, policy, !last);
       if (record != nullptr) result.broken = BrokenByTime(*record, nows);
       for (const Now& now : nows) {
+        const std::optional<Record> before =
+            record == nullptr ? std::nullopt : Observe(*record, now);
         for (const Command& command : commands) {
           if (!result.broken.empty()) return result;
-          const uint64_t floor = record == nullptr ? 1 : record->token + 1;
-          Decision decision;
           ++result.steps;
-          result.broken = BrokenProperty(step, stored, command, policy, now, floor, &decision);
+          Decision decision;
+          result.broken =
+              BrokenProperty(step, stored, before, command, policy, now, floor, &decision);
           if (decision.effect != Effect::kWrite) continue;
           if (!known.insert(RecordKey(*decision.record).str()).second) continue;
           ++result.records;
-          next_level.push_back(WithNewestEvents(*decision.record));
+          if (!last) next_level.push_back(WithNewestEvents(*decision.record));
         }
       }
     }

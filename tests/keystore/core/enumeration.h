@@ -34,7 +34,8 @@ struct Enumerated {
   std::string broken;
 };
 
-// Everything that `depth` commands lead to; the last of them only at times that are certain.
+// Everything that `depth` commands lead to; the last of them is one that may change something,
+// at a time that is certain.
 Enumerated Enumerate(StepFunction step, const Policy& policy, int depth);
 
 }  // namespace idempotency::core

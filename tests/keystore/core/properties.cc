@@ -18,9 +18,9 @@ struct Trial {
   const Policy& policy;
   Now now;  // as the record holds it
   uint64_t token_floor = 0;
-  std::optional<Record> before;
+  const std::optional<Record>& before;
   const Decision& decision;
-  std::optional<Record> after;
+  std::optional<Record> after;  // as observed after a write; else look at `before`
 
   template <typename T>
   const T* Asked() const {
@@ -164,7 +164,7 @@ Broken CheckGrant(const Trial& t) {
 
 // I3: what is complete stays as it is until its retention is over.
 Broken CheckComplete(const Trial& t) {
-  if (!t.before_is(State::kComplete)) return {};
+  if (!t.before_is(State::kComplete) || !t.wrote()) return {};
   const bool resolves = t.Asked<ResolveCommand>() != nullptr;
   if (t.Asked<DeleteCommand>() != nullptr) return {};
   if (resolves && t.before->verdict == Verdict::kAbandoned) return {};
@@ -364,26 +364,26 @@ std::string BrokenByRepeating(StepFunction step, const Trial& t) {
 
 }  // namespace
 
-std::string BrokenProperty(StepFunction step, const Stored& stored, const Command& command,
+std::string BrokenProperty(StepFunction step, const Stored& stored,
+                           const std::optional<Record>& before, const Command& command,
                            const Policy& policy, const Now& now, uint64_t token_floor,
                            Decision* decision) {
   const auto* record = std::get_if<Record>(&stored);
+  *decision = step(stored, command, policy, now, token_floor);
   Trial trial{.command = command,
               .policy = policy,
               .now = record == nullptr ? now : NotBefore(now, record->update_time),
               .token_floor = token_floor,
-              .before = record == nullptr ? std::nullopt : Observe(*record, now),
+              .before = before,
               .decision = *decision};
-  *decision = step(stored, command, policy, now, token_floor);
-  trial.after = trial.before;
-  if (decision->effect == Effect::kErase) trial.after.reset();
-  if (decision->effect == Effect::kWrite) trial.after = Observe(*decision->record, now);
+  if (trial.wrote()) trial.after = Observe(*decision->record, now);
   std::string broken(CheckOne(trial));
   // A step that keeps is the same step again: it depends on nothing but its arguments.
   if (broken.empty() && decision->effect != Effect::kKeep) broken = BrokenByRepeating(step, trial);
   if (broken.empty()) return {};
-  return broken + "\n  before: " + Text(trial.before) + "\n  " + Text(now) + " " + Text(command) +
-         "\n  answer: " + Text(decision->answer) + "\n  after:  " + Text(trial.after) + "\n";
+  const std::string after = trial.wrote() ? Text(trial.after) : "as before";
+  return broken + "\n  before: " + Text(before) + "\n  " + Text(now) + " " + Text(command) +
+         "\n  answer: " + Text(decision->answer) + "\n  after:  " + after + "\n";
 }
 
 namespace {

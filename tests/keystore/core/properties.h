@@ -5,6 +5,7 @@
 #define IDEMPOTENCY_TESTS_KEYSTORE_CORE_PROPERTIES_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,10 @@
 namespace idempotency::core {
 
 // Steps `command` once, and once more on what it has led to; says the first property that is
-// broken, with everything needed to see it. Empty: none. `decision` receives the first step's.
-std::string BrokenProperty(StepFunction step, const Stored& stored, const Command& command,
+// broken, with everything needed to see it. Empty: none. `before` is what is observed of
+// `stored` now; `decision` receives the first step's.
+std::string BrokenProperty(StepFunction step, const Stored& stored,
+                           const std::optional<Record>& before, const Command& command,
                            const Policy& policy, const Now& now, uint64_t token_floor,
                            Decision* decision);
 

@@ -311,7 +311,7 @@ std::vector<WrongStep> WrongSteps() {
       {"AcceptStaleToken", &AcceptStaleToken},
       {"ReuseTokenAfterErase", &ReuseTokenAfterErase},
       {"MismatchShowsTheBody", &MismatchShowsTheBody},
-      {"IgnoreAlgorithm", &IgnoreAlgorithm},
+      {"IgnoreAlgorithm", &IgnoreAlgorithm, false},
       {"ExpireEarly", &ExpireEarly},
       {"RenewWithGrace", &RenewWithGrace},
       {"LateCompletionResurrects", &LateCompletionResurrects},
@@ -320,13 +320,13 @@ std::vector<WrongStep> WrongSteps() {
       {"ResolveBeforeSettle", &ResolveBeforeSettle},
       {"LastAnswerWins", &LastAnswerWins},
       {"ExpiredIsNew", &ExpiredIsNew},
-      {"ForgetEndedIds", &ForgetEndedIds},
-      {"ProtectionFromLastAttempt", &ProtectionFromLastAttempt},
+      {"ForgetEndedIds", &ForgetEndedIds, false},
+      {"ProtectionFromLastAttempt", &ProtectionFromLastAttempt, false},
       {"IgnoreBackoff", &IgnoreBackoff},
       {"IgnoreDoubt", &IgnoreDoubt},
-      {"MarkTwice", &MarkTwice},
-      {"IgnoreStoredTerms", &IgnoreStoredTerms},
-      {"ShortenRetention", &ShortenRetention},
+      {"MarkTwice", &MarkTwice, false},
+      {"IgnoreStoredTerms", &IgnoreStoredTerms, false},
+      {"ShortenRetention", &ShortenRetention, false},
   };
 }
 

@@ -14,6 +14,9 @@ namespace idempotency::core {
 struct WrongStep {
   std::string name;
   StepFunction step = nullptr;
+  // Whether three commands under one policy are enough to show it as a broken property; the
+  // naive model disagrees with every one of them.
+  bool breaks_property = true;
 
   friend void PrintTo(const WrongStep& wrong, std::ostream* out) { *out << wrong.name; }
 };
