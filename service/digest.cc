@@ -104,11 +104,7 @@ core::Digest DigestContent(const v1::CompleteRequest& request) {
   return std::move(digester).Finish();
 }
 
-core::Digest DigestContent(const v1::ReleaseRequest& request) {
-  Digester digester("release");
-  digester.Add(request.detail());
-  return std::move(digester).Finish();
-}
+core::Digest DigestContent(const v1::ReleaseRequest&) { return Digester("release").Finish(); }
 
 core::Digest DigestContent(const v1::MarkUnresolvedRequest& request) {
   Digester digester("mark_unresolved");

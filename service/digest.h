@@ -20,6 +20,7 @@ core::Digest DigestAttemptId(std::string_view attempt_id);
 
 // Of verdict, provider_request_id and the response as reported, before anything is cut.
 core::Digest DigestContent(const v1::CompleteRequest& request);
+// Always the same: all that a Release says is that nothing happened, whatever its detail.
 core::Digest DigestContent(const v1::ReleaseRequest& request);
 core::Digest DigestContent(const v1::MarkUnresolvedRequest& request);
 // Of resolution, verdict, response and provider_request_id; not of who said so, and why.

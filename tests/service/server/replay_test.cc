@@ -81,6 +81,20 @@ TEST_P(ReplayTest, IsByteForByte) {
 INSTANTIATE_TEST_SUITE_P(Rows, ReplayTest, ::testing::ValuesIn(kReplayRows),
                          [](const auto& row) { return row.param.name; });
 
+TEST(ReplayOfReleaseTest, SucceedsWithAnotherDetail) {
+  ServiceFixture service;
+  const auto acquired = service.Call(&Api::Reserve, Reserve("order-1"));
+  v1::ReleaseRequest request = Release("order-1", acquired.response.lease().fencing_token());
+  request.set_detail("the connection was refused");
+  ASSERT_TRUE(service.Call(&Api::Release, request).status.ok());
+  for (const char* detail : {"the connection was refused", "", "connection refused"}) {
+    request.set_detail(detail);
+    const auto again = service.Call(&Api::Release, request);
+    EXPECT_TRUE(again.status.ok()) << detail << ": " << again.status.error_message();
+    EXPECT_EQ(again.response.state(), v1::OPERATION_STATE_FREED) << detail;
+  }
+}
+
 TEST(ReplayLimitTest, ABodyOverTheLimitIsLeftOutAndNeverRefused) {
   ServiceFixture service;
   const auto acquired = service.Call(&Api::Reserve, Reserve("order-1"));
