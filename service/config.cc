@@ -112,7 +112,10 @@ idempotency::v1::Namespace ToProto(const NamespaceConfig& config) {
   *proto.mutable_expired_memory() = ToProto(policy.expired_memory);
   proto.set_unknown_outcome(
       static_cast<idempotency::v1::UnknownOutcomePolicy>(terms.unknown_outcome));
-  *proto.mutable_protection_window() = ToProto(terms.protection_window);
+  // Zero is none: a window that had no length would promise something else.
+  if (terms.protection_window > core::Duration::zero()) {
+    *proto.mutable_protection_window() = ToProto(terms.protection_window);
+  }
   proto.set_max_attempts(terms.max_attempts);
   *proto.mutable_initial_backoff() = ToProto(terms.initial_backoff);
   *proto.mutable_max_backoff() = ToProto(terms.max_backoff);
@@ -120,7 +123,7 @@ idempotency::v1::Namespace ToProto(const NamespaceConfig& config) {
   proto.set_max_key_bytes(policy.max_key_bytes);
   proto.set_max_response_bytes(policy.max_response_bytes);
   proto.set_key_check(static_cast<idempotency::v1::KeyCheck>(policy.key_check));
-  *proto.mutable_provider() = config.provider;
+  if (config.provider.ByteSizeLong() > 0) *proto.mutable_provider() = config.provider;
   return proto;
 }
 

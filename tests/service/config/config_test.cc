@@ -549,8 +549,15 @@ TEST(ConfigTest, ToProtoHasEveryField) {
 
 TEST(ConfigTest, ToProtoFillsDurationsThatAreZero) {
   const idempotency::v1::Namespace proto = ToProto(NamespaceConfig{});
-  EXPECT_TRUE(proto.has_protection_window());
   EXPECT_TRUE(proto.has_retention());
+  EXPECT_TRUE(proto.has_settle_duration());
+}
+
+TEST(ConfigTest, ToProtoLeavesUnsetWhatANamespaceHasNot) {
+  const idempotency::v1::Namespace proto = ToProto(NamespaceConfig{});
+  EXPECT_FALSE(proto.has_protection_window()) << proto.DebugString();
+  EXPECT_FALSE(proto.has_provider()) << proto.DebugString();
+  EXPECT_EQ(proto.max_attempts(), 0u);
 }
 
 // Reflected, so that a field added to one is not forgotten in the other.
