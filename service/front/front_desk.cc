@@ -88,6 +88,9 @@ Checked<Draft> ToDraft(const v1::DeleteOperationRequest& request, const Terms&) 
   return Plain(CheckDelete(request));
 }
 
+constexpr char kIdRequired[] =
+    "id is required; send the namespace, scope and key of the operation.";
+
 Failure AccessDenied() { return Failure{core::Reason::kAccessDenied, {}, {}, std::nullopt}; }
 
 }  // namespace
@@ -95,10 +98,12 @@ Failure AccessDenied() { return Failure{core::Reason::kAccessDenied, {}, {}, std
 template <typename Request>
 Admission FrontDesk::AdmitAs(const Caller& caller, Verb verb, Permission permission,
                              Request* request) const {
+  const bool has_id = request->has_id();
   v1::OperationId* const id = request->mutable_id();
   if (!access_->Allows(caller.principal, permission, id->namespace_(), id->scope())) {
     return Refused(verb, AccessDenied(), id->namespace_());
   }
+  if (!has_id) return Refused(verb, ToFailure(FieldError{"id", kIdRequired}));
   Checked<core::Key> key = CheckId(*id);
   if (!key.ok()) return Refused(verb, ToFailure(key.error()), id->namespace_());
   const std::shared_ptr<const Config> config = config_->Get();

@@ -80,6 +80,16 @@ TEST_P(ErrorTest, SaysWhyInEveryForm) {
 Refused InvalidKey(ServiceFixture* service) {
   return Summarise(service->Call(&Api::Reserve, Reserve("")));
 }
+Refused MissingId(ServiceFixture* service) {
+  v1::ReserveRequest request = Reserve("k");
+  request.clear_id();
+  return Summarise(service->Call(&Api::Reserve, request));
+}
+Refused MissingIdOfAnOwner(ServiceFixture* service) {
+  v1::CompleteRequest request = Complete("k", 1);
+  request.clear_id();
+  return Summarise(service->Call(&Api::Complete, request));
+}
 Refused SensitiveKey(ServiceFixture* service) {
   return Summarise(service->Call(&Api::Reserve, Reserve("alice@example.com")));
 }
@@ -151,6 +161,9 @@ Refused ChangedEtag(ServiceFixture* service) {
 const ErrorRow kErrorRows[] = {
     {"invalid_key", InvalidKey, grpc::StatusCode::INVALID_ARGUMENT, "INVALID_FIELD", "id.key",
      false},
+    {"missing_id", MissingId, grpc::StatusCode::INVALID_ARGUMENT, "INVALID_FIELD", "id", false},
+    {"missing_id_of_an_owner", MissingIdOfAnOwner, grpc::StatusCode::INVALID_ARGUMENT,
+     "INVALID_FIELD", "id", false},
     {"sensitive_key", SensitiveKey, grpc::StatusCode::INVALID_ARGUMENT, "INVALID_FIELD", "id.key",
      false},
     {"missing_scope", MissingScope, grpc::StatusCode::INVALID_ARGUMENT, "INVALID_FIELD", "id.scope",
