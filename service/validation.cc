@@ -92,9 +92,18 @@ core::Fingerprint ToFingerprint(const v1::Fingerprint& fingerprint) {
   return core::Fingerprint{fingerprint.algorithm(), fingerprint.digest()};
 }
 
+// Finishing verbs take what such a span comes closest to.
+MaybeError WellFormed(const google::protobuf::Duration& duration, std::string_view field) {
+  if (IsWellFormed(duration)) return std::nullopt;
+  return Error(field, absl::StrCat(std::string(field),
+                                   " is not a valid google.protobuf.Duration; send seconds and "
+                                   "nanos of one sign, with nanos of less than a second."));
+}
+
 Checked<core::Duration> CheckLease(bool given, const google::protobuf::Duration& duration,
                                    const core::Policy& policy) {
   if (!given) return policy.default_lease;
+  if (MaybeError error = WellFormed(duration, "lease_duration")) return *std::move(error);
   const Span span = ToSpan(duration);
   if (span.negative || span.length == core::Duration::zero()) {
     return Error("lease_duration",
@@ -153,6 +162,7 @@ Checked<core::Verdict> CheckVerdict(v1::Verdict verdict, std::string_view field)
 // The caller's own negative span has no meaning that could be guessed.
 Checked<core::Duration> CheckNotNegative(const google::protobuf::Duration& duration,
                                          std::string_view field) {
+  if (MaybeError error = WellFormed(duration, field)) return *std::move(error);
   const Span span = ToSpan(duration);
   if (span.negative) {
     return Error(field, absl::StrCat(std::string(field), " must not be negative."));
@@ -229,8 +239,9 @@ Checked<core::ReserveCommand> CheckReserve(const v1::ReserveRequest& request,
   if (request.has_fingerprint()) {
     if (MaybeError error = CheckFingerprint(request.fingerprint())) return *std::move(error);
   }
-  if (MaybeError error = FirstOf({CheckAttemptId(request.attempt_id()), CheckOwner(request.owner()),
-                                  CheckLabels(request)})) {
+  if (MaybeError error =
+          FirstOf({CheckAttemptId(request.attempt_id()), CheckOwner(request.owner()),
+                   CheckLabels(request), WellFormed(request.operation_age(), "operation_age")})) {
     return *std::move(error);
   }
   Checked<core::Duration> lease =

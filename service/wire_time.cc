@@ -29,6 +29,14 @@ Span ToSpan(const google::protobuf::Duration& duration) {
   return Span{false, std::chrono::seconds(seconds) + std::chrono::milliseconds(millis)};
 }
 
+bool IsWellFormed(const google::protobuf::Duration& duration) {
+  const int64_t seconds = duration.seconds();
+  const int64_t nanos = duration.nanos();
+  const bool signs_agree = !(seconds > 0 && nanos < 0) && !(seconds < 0 && nanos > 0);
+  return signs_agree && seconds >= -kMaxSeconds && seconds <= kMaxSeconds &&
+         nanos > -kNanosPerSecond && nanos < kNanosPerSecond;
+}
+
 void SetDuration(core::Duration span, google::protobuf::Duration* out) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(span);
   out->set_seconds(seconds.count());

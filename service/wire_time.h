@@ -20,6 +20,10 @@ struct Span {
 };
 Span ToSpan(const google::protobuf::Duration& duration);
 
+// Whether google.protobuf.Duration allows it: nanos of less than a second, the sign of both the
+// same, and no more than about 10,000 years.
+bool IsWellFormed(const google::protobuf::Duration& duration);
+
 void SetDuration(core::Duration span, google::protobuf::Duration* out);
 void SetTimestamp(core::Time time, google::protobuf::Timestamp* out);
 

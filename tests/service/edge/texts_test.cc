@@ -85,6 +85,35 @@ TEST(SpanTest, RoundsUpAndSaturates) {
   }
 }
 
+TEST(SpanTest, KnowsWhatADurationMayBe) {
+  constexpr int64_t kMost = 315'576'000'000;
+  struct Row {
+    const char* name;
+    int64_t whole;
+    int32_t nanos;
+    bool well_formed;
+  };
+  const Row rows[] = {
+      {"zero", 0, 0, true},
+      {"nanos_alone", 0, -999'999'999, true},
+      {"a_second_of_nanos", 0, 1'000'000'000, false},
+      {"minus_a_second_of_nanos", 0, -1'000'000'000, false},
+      {"negative", -1, -1, true},
+      {"plus_minus", 1, -1, false},
+      {"minus_plus", -1, 1, false},
+      {"longest", kMost, 999'999'999, true},
+      {"longer", kMost + 1, 0, false},
+      {"shortest", -kMost, 0, true},
+      {"shorter", -kMost - 1, 0, false},
+  };
+  for (const Row& row : rows) {
+    google::protobuf::Duration duration;
+    duration.set_seconds(row.whole);
+    duration.set_nanos(row.nanos);
+    EXPECT_EQ(IsWellFormed(duration), row.well_formed) << row.name;
+  }
+}
+
 TEST(SpanTest, GoesOutAsItCameIn) {
   google::protobuf::Duration duration;
   SetDuration(milliseconds(1501), &duration);

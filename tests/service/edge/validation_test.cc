@@ -184,6 +184,16 @@ const ReserveRow kReserveRows[] = {
        *r->mutable_lease_duration() = Seconds(std::numeric_limits<int64_t>::max(), 999'999'999);
      },
      "lease_duration"},
+    {"lease_nanos_of_two_seconds",
+     [](auto* r) { *r->mutable_lease_duration() = Seconds(1, 2'000'000'000); }, "lease_duration"},
+    {"lease_of_two_signs", [](auto* r) { *r->mutable_lease_duration() = Seconds(5, -1); },
+     "lease_duration"},
+    {"age_of_two_signs", [](auto* r) { *r->mutable_operation_age() = Seconds(-5, 1); },
+     "operation_age"},
+    {"age_of_ten_thousand_years",
+     [](auto* r) { *r->mutable_operation_age() = Seconds(315'576'000'000); }, nullptr},
+    {"age_beyond_all_durations",
+     [](auto* r) { *r->mutable_operation_age() = Seconds(315'576'000'001); }, "operation_age"},
     {"age_negative", [](auto* r) { *r->mutable_operation_age() = Seconds(-5); }, nullptr},
 };
 
@@ -260,6 +270,14 @@ TEST(WaitTest, IsCutToThePolicy) {
   EXPECT_EQ(CheckWait(Seconds(-1), policy).error().field, "wait_duration");
 }
 
+TEST(WaitTest, ADurationThatIsNoneIsRefusedNotGuessed) {
+  for (const auto& wait : {Seconds(1, -1), Seconds(0, 1'000'000'000), Seconds(315'576'000'001)}) {
+    const Checked<core::Duration> checked = CheckWait(wait, core::Policy{});
+    ASSERT_FALSE(checked.ok()) << wait.ShortDebugString();
+    EXPECT_EQ(checked.error().field, "wait_duration") << wait.ShortDebugString();
+  }
+}
+
 // --- Renew ------------------------------------------------------------------------------------
 
 TEST(RenewTest, ChecksItsFields) {
@@ -333,6 +351,28 @@ TEST(CompleteTest, TellsNoResponseFromAnEmptyOne) {
   EXPECT_FALSE(CheckComplete(request, core::Policy{}).value().response.bytes.present());
   request.mutable_response();
   EXPECT_TRUE(CheckComplete(request, core::Policy{}).value().response.bytes.present());
+}
+
+TEST(CompleteTest, ADurationThatIsNoneRefusesNoFinishingVerb) {
+  v1::CompleteRequest complete = ValidComplete();
+  v1::MarkUnresolvedRequest mark;
+  mark.set_fencing_token(3);
+  for (const auto& span : {Seconds(1, -1), Seconds(-1, 1), Seconds(0, 2'000'000'000),
+                           Seconds(std::numeric_limits<int64_t>::max())}) {
+    *complete.mutable_retention() = span;
+    *mark.mutable_retry_after() = span;
+    EXPECT_TRUE(CheckComplete(complete, core::Policy{}).ok()) << span.ShortDebugString();
+    EXPECT_TRUE(CheckMarkUnresolved(mark).ok()) << span.ShortDebugString();
+  }
+}
+
+TEST(ReleaseTest, ARepeatWithAnotherDetailIsTheSameMessage) {
+  v1::ReleaseRequest request;
+  request.set_fencing_token(3);
+  const core::Digest without = CheckRelease(request).value().content;
+  request.set_detail("refused before it was sent");
+  EXPECT_EQ(CheckRelease(request).value().content, without);
+  EXPECT_NE(without, core::Digest{});
 }
 
 TEST(ReleaseTest, CutsItsDetail) {
@@ -446,6 +486,7 @@ TEST(ListTest, ChecksItsFields) {
       {"prefix_256", [](auto* r) { r->set_key_prefix(Bytes(256)); }, "key_prefix"},
       {"ref_256", [](auto* r) { r->set_operation_ref(Bytes(256)); }, "operation_ref"},
       {"age_negative", [](auto* r) { *r->mutable_min_age() = Seconds(-1); }, "min_age"},
+      {"age_of_two_signs", [](auto* r) { *r->mutable_min_age() = Seconds(1, -1); }, "min_age"},
       {"state_unspecified",
        [](auto* r) {
          r->add_states(v1::OPERATION_STATE_PENDING);
