@@ -11,7 +11,7 @@ namespace idempotency {
 
 std::shared_ptr<Connection> MakeConnection(ConnectionOptions options) {
   const bool batching = options.batching;
-  auto wires = std::make_shared<const internal::Wires>(std::move(options));
+  auto wires = internal::Wires::Make(std::move(options));
   if (batching) return std::make_shared<internal::PipelinedConnection>(std::move(wires));
   return std::make_shared<internal::GrpcConnection>(std::move(wires));
 }

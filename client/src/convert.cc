@@ -15,8 +15,7 @@ namespace {
 constexpr int64_t kNanosPerMilli = 1'000'000;
 constexpr int64_t kMaxSeconds = std::numeric_limits<int64_t>::max() / 1000 - 1;
 
-// --- Texts
-// -----------------------------------------------------------------------------------------
+// --- Texts ---------------------------------------------------------------------------------------
 
 bool IsUtf8(std::string_view text) {
   while (!text.empty()) {
@@ -57,8 +56,7 @@ class TextCheck {
   std::string field_;
 };
 
-// --- Times
-// -----------------------------------------------------------------------------------------
+// --- Times ---------------------------------------------------------------------------------------
 
 void Set(Duration span, google::protobuf::Duration* out) {
   out->set_seconds(span.count() / 1000);
@@ -81,8 +79,7 @@ SystemTime ToTime(const google::protobuf::Timestamp& time) {
   return SystemTime(Millis(time.seconds(), FloorDiv(time.nanos(), kNanosPerMilli)));
 }
 
-// --- To messages
-// -----------------------------------------------------------------------------------
+// --- To messages ---------------------------------------------------------------------------------
 
 void Set(const OperationId& id, v1::OperationId* out) {
   out->set_namespace_(id.name_space);
@@ -133,8 +130,7 @@ void Set(const CachedResponse& response, v1::CachedResponse* out) {
   SetBody(response, out);
 }
 
-// --- From messages
-// ---------------------------------------------------------------------------------
+// --- From messages -------------------------------------------------------------------------------
 
 template <typename Enum>
 Enum ToEnum(int number) {
@@ -228,8 +224,7 @@ Duration FromProtoUp(const google::protobuf::Duration& duration) {
   return Millis(duration.seconds(), -FloorDiv(-int64_t{duration.nanos()}, kNanosPerMilli));
 }
 
-// --- Checks
-// ----------------------------------------------------------------------------------------
+// --- Checks --------------------------------------------------------------------------------------
 
 absl::Status CheckTexts(const ReserveRequest& request) {
   TextCheck check;
@@ -261,8 +256,7 @@ absl::Status CheckTexts(const ResolveRequest& request) {
   return TextCheck()(request.id)("actor", request.actor)("etag", request.etag).Result();
 }
 
-// --- Requests
-// --------------------------------------------------------------------------------------
+// --- Requests ------------------------------------------------------------------------------------
 
 v1::ReserveRequest ToProto(const ReserveRequest& request) {
   v1::ReserveRequest out;
@@ -361,8 +355,7 @@ v1::ResolveOperationRequest ToProto(const ResolveRequest& request) {
   return out;
 }
 
-// --- Responses
-// -------------------------------------------------------------------------------------
+// --- Responses -----------------------------------------------------------------------------------
 
 ReserveResponse FromProto(const v1::ReserveResponse& response) {
   ReserveResponse out;

@@ -1,5 +1,6 @@
 #include "client/src/grpc_connection.h"
 
+#include <memory>
 #include <stop_token>
 #include <utility>
 
@@ -27,8 +28,11 @@ auto Call(const Wires& wires, Stub& stub,
 
 // A renewal that nobody waits for.
 struct RenewCall {
-  explicit RenewCall(Connection::RenewDone when_done) : done(std::move(when_done)) {}
+  RenewCall(std::shared_ptr<const Wires> kept, Connection::RenewDone when_done)
+      : wires(std::move(kept)), done(std::move(when_done)) {}
 
+  // The last to go.
+  const std::shared_ptr<const Wires> wires;
   grpc::ClientContext context;
   v1::RenewRequest request;
   v1::RenewResponse response;
@@ -78,19 +82,20 @@ absl::StatusOr<Operation> GrpcConnection::Resolve(const ResolveRequest& request,
 
 void GrpcConnection::AsyncRenew(RenewRequest request, CallOptions options, RenewDone done) {
   if (absl::Status bad = CheckTexts(request); !bad.ok()) return std::move(done)(std::move(bad));
-  auto call = std::make_shared<RenewCall>(std::move(done));
+  auto call = std::make_unique<RenewCall>(wires_, std::move(done));
   if (absl::Status unfit = wires_->Prepare(&call->context, options.timeout); !unfit.ok()) {
     return std::move(call->done)(std::move(unfit));
   }
   call->request = ToProto(request);
-  RenewCall& raw = *call;
-  // gRPC keeps the channel for as long as the call lasts.
-  wires_->service().async()->Renew(
-      &raw.context, &raw.request, &raw.response,
-      [call = std::move(call)](const grpc::Status& status) {
-        if (!status.ok()) return std::move(call->done)(StatusOf(status, call->context));
-        std::move(call->done)(FromProto(call->response));
-      });
+  RenewCall* const raw = call.release();  // until it is answered
+  wires_->service().async()->Renew(&raw->context, &raw->request, &raw->response,
+                                   [raw](const grpc::Status& status) {
+                                     const InReaction reaction;
+                                     const std::unique_ptr<RenewCall> answered(raw);
+                                     if (!status.ok())
+                                       return std::move(raw->done)(StatusOf(status, raw->context));
+                                     std::move(raw->done)(FromProto(raw->response));
+                                   });
 }
 
 }  // namespace idempotency::internal

@@ -7,20 +7,6 @@
 namespace idempotency::internal {
 namespace {
 
-// Whether this thread runs a reaction of a stream: it must not wait for another.
-thread_local bool in_reaction = false;
-
-class InReaction {
- public:
-  InReaction() : before_(in_reaction) { in_reaction = true; }
-  ~InReaction() { in_reaction = before_; }
-  InReaction(const InReaction&) = delete;
-  InReaction& operator=(const InReaction&) = delete;
-
- private:
-  const bool before_;
-};
-
 // Whether the service, or something before it, does not take the stream at all; everything else
 // may be the fault of the way there.
 bool IsStreamRefused(absl::StatusCode code) {
@@ -39,8 +25,26 @@ absl::Status Broken(const absl::Status& how) {
 
 }  // namespace
 
-// --- The stream
-// ------------------------------------------------------------------------------------
+struct Pipeline::Gate {
+  absl::Mutex mutex;
+  int streams ABSL_GUARDED_BY(mutex) = 0;
+
+  void Enter() {
+    absl::MutexLock lock(&mutex);
+    ++streams;
+  }
+  void Leave() {
+    absl::MutexLock lock(&mutex);
+    --streams;
+  }
+  void AwaitEmpty() {
+    const auto empty = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return streams == 0; };
+    absl::MutexLock lock(&mutex);
+    mutex.Await(absl::Condition(&empty));
+  }
+};
+
+// --- The stream ----------------------------------------------------------------------------------
 
 // Holds itself until gRPC is done with it.
 class Pipeline::Stream final
@@ -53,6 +57,7 @@ class Pipeline::Stream final
     const Wires& wires = *pipeline_->wires_;
     if (absl::Status unfit = wires.Prepare(&context_); !unfit.ok()) return unfit;
     self_ = std::move(self);
+    pipeline_->gate_->Enter();
     wires.service().async()->Pipeline(&context_, this);
     // Writes come from outside of the reactions.
     AddHold();
@@ -86,10 +91,15 @@ class Pipeline::Stream final
 
   void OnDone(const grpc::Status& status) override {
     const InReaction reaction;
-    const std::shared_ptr<Stream> self = std::move(self_);
+    std::shared_ptr<Stream> self = std::move(self_);
+    const std::shared_ptr<Gate> gate = pipeline_->gate_;
     pipeline_->OnStreamEnd(StatusOf(status, context_));
+    // Whoever waits at the gate is to be the last who lets go of the pipeline.
+    self.reset();
+    gate->Leave();
   }
 
+  // The last to go.
   const std::shared_ptr<Pipeline> pipeline_;
   grpc::ClientContext context_;
   v1::PipelineRequest request_;
@@ -97,8 +107,10 @@ class Pipeline::Stream final
   std::shared_ptr<Stream> self_;
 };
 
-// --- Commands
-// --------------------------------------------------------------------------------------
+// --- Commands ------------------------------------------------------------------------------------
+
+Pipeline::Pipeline(std::shared_ptr<const Wires> wires)
+    : wires_(std::move(wires)), gate_(std::make_shared<Gate>()) {}
 
 uint64_t Pipeline::NewTag() {
   absl::MutexLock lock(&mutex_);
@@ -145,10 +157,7 @@ void Pipeline::Close() {
     EndAll(absl::CancelledError("the connection was closed"), &todo);
   }
   Do(std::move(todo));
-  if (in_reaction) return;
-  const auto over = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stream_ == nullptr; };
-  absl::MutexLock lock(&mutex_);
-  mutex_.Await(absl::Condition(&over));
+  if (!InReaction::Here()) gate_->AwaitEmpty();
 }
 
 void Pipeline::EndAll(const absl::Status& status, Todo* todo) {
@@ -159,8 +168,7 @@ void Pipeline::EndAll(const absl::Status& status, Todo* todo) {
   unwritten_.clear();
 }
 
-// --- What happens next
-// -----------------------------------------------------------------------------
+// --- What happens next ---------------------------------------------------------------------------
 
 void Pipeline::Advance(Todo* todo) {
   if (stream_ == nullptr) {
@@ -220,8 +228,7 @@ void Pipeline::OnOpened(const absl::Status& opened, Todo* todo) {
   EndAll(opened, todo);
 }
 
-// --- What the stream says
-// --------------------------------------------------------------------------
+// --- What the stream says ------------------------------------------------------------------------
 
 Pipeline::Ended Pipeline::OnResponse(v1::PipelineResponse* response) {
   Ended ended;

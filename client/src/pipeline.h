@@ -49,7 +49,7 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
  public:
   using Done = absl::AnyInvocable<void(PipelineAnswer) &&>;
 
-  explicit Pipeline(std::shared_ptr<const Wires> wires) : wires_(std::move(wires)) {}
+  explicit Pipeline(std::shared_ptr<const Wires> wires);
 
   // A tag for Send.
   uint64_t NewTag() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -61,12 +61,14 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   // Drops the answer to come. False: `done` has been or is being called.
   bool Forget(uint64_t tag, Why why) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Fails what is in flight and all that is to come, and ends the stream; waits for its end where
-  // that can be waited for.
+  // Fails what is in flight and all that is to come, and ends the stream; waits for its end,
+  // unless called from a callback.
   void Close() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   class Stream;
+  // Counts the streams that are not over yet, down to the last line of their last callback.
+  struct Gate;
 
   struct Flight {
     v1::Command command;
@@ -102,6 +104,7 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   void OnStreamEnd(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const std::shared_ptr<const Wires> wires_;
+  const std::shared_ptr<Gate> gate_;
 
   absl::Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;

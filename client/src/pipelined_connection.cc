@@ -16,8 +16,7 @@
 namespace idempotency::internal {
 namespace {
 
-// --- Values in commands and results
-// ----------------------------------------------------------------
+// --- Values in commands and results --------------------------------------------------------------
 
 void Put(const ReserveRequest& request, v1::Command* out) {
   *out->mutable_reserve() = ToProto(request);
@@ -88,8 +87,7 @@ CallOptions WithRest(CallOptions options, gpr_timespec deadline) {
   return options;
 }
 
-// --- Waiting for one answer
-// ------------------------------------------------------------------------
+// --- Waiting for one answer ----------------------------------------------------------------------
 
 struct Waiter {
   absl::Notification answered;
@@ -103,7 +101,10 @@ struct Waiter {
 
 // A renewal that nobody waits for, and the clock that ends it.
 struct PipelinedRenewal {
-  explicit PipelinedRenewal(Connection::RenewDone when_done) : done(std::move(when_done)) {}
+  // What it takes to do it as a call of its own.
+  GrpcConnection single;
+  RenewRequest request;
+  CallOptions options;
 
   Connection::RenewDone done;
   grpc::Alarm timeout;
@@ -197,19 +198,26 @@ void PipelinedConnection::AsyncRenew(RenewRequest request, CallOptions options, 
   if (!CheckTexts(request).ok() || !FitsPipeline(command)) {
     return unary_.AsyncRenew(std::move(request), options, std::move(done));
   }
-  const auto renewal = std::make_shared<PipelinedRenewal>(std::move(done));
+  const std::shared_ptr<PipelinedRenewal> renewal(
+      new PipelinedRenewal{unary_, std::move(request), options, std::move(done), grpc::Alarm()});
   const uint64_t tag = pipeline_->NewTag();
   pipeline_->Send(tag, std::move(command), [renewal](const PipelineAnswer& answer) {
+    if (answer.stream_refused) {
+      return renewal->single.AsyncRenew(renewal->request, renewal->options,
+                                        std::move(renewal->done));
+    }
     std::move(renewal->done)(Taken<RenewResponse>(answer));
   });
-  // An alarm keeps its function for as long as it lives itself: so it must not keep the renewal,
-  // with which it goes when the answer has come.
+  // An alarm keeps its function for as long as it lives itself: so it must keep neither the
+  // renewal, with which it goes when the answer has come, nor the pipeline.
   renewal->timeout.Set(MonotonicDeadline(options.timeout),
                        [weak = std::weak_ptr(renewal), tag, why = WhyLate(options),
-                        pipeline = pipeline_](bool fired) {
+                        weak_pipeline = std::weak_ptr(pipeline_)](bool fired) {
+                         const InReaction reaction;
+                         const auto pipeline = weak_pipeline.lock();
                          const auto late = weak.lock();
-                         if (!fired || late == nullptr || !pipeline->Forget(tag, why)) return;
-                         std::move(late->done)(TimedOut());
+                         if (!fired || late == nullptr || pipeline == nullptr) return;
+                         if (pipeline->Forget(tag, why)) std::move(late->done)(TimedOut());
                        });
 }
 

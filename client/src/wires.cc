@@ -1,6 +1,7 @@
 #include "client/src/wires.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "client/src/status.h"
@@ -17,6 +18,8 @@ constexpr int kKeepaliveTimeoutMs = 10'000;
 // A service that was away for long is found again soon.
 constexpr int kFirstReconnectMs = 100;
 constexpr int kLastReconnectMs = 5'000;
+
+thread_local bool in_reaction = false;
 
 // Far enough, and far from overflow.
 constexpr Duration kLongestSpan = std::chrono::hours(24 * 365);
@@ -91,6 +94,22 @@ gpr_timespec MonotonicDeadline(Duration span) {
 Duration Until(gpr_timespec monotonic_deadline) {
   const gpr_timespec left = gpr_time_sub(monotonic_deadline, gpr_now(GPR_CLOCK_MONOTONIC));
   return Duration(gpr_time_to_millis(left));
+}
+
+InReaction::InReaction() : before_(std::exchange(in_reaction, true)) {}
+InReaction::~InReaction() { in_reaction = before_; }
+bool InReaction::Here() { return in_reaction; }
+
+std::shared_ptr<const Wires> Wires::Make(ConnectionOptions options) {
+  return std::shared_ptr<const Wires>(new Wires(std::move(options)), &Wires::Delete);
+}
+
+void Wires::Delete(const Wires* wires) {
+  if (!InReaction::Here()) {
+    delete wires;
+    return;
+  }
+  std::thread([wires] { delete wires; }).detach();
 }
 
 Wires::Wires(ConnectionOptions options)

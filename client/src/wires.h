@@ -22,10 +22,28 @@ inline constexpr int kMaxMessageBytes = 16 * 1024 * 1024;
 // Whether a target can only be on this machine.
 bool IsLocalTarget(std::string_view target);
 
+// Says, while it lives, that this thread belongs to gRPC and runs one of our callbacks: it must
+// not wait for other callbacks.
+class InReaction {
+ public:
+  InReaction();
+  ~InReaction();
+  InReaction(const InReaction&) = delete;
+  InReaction& operator=(const InReaction&) = delete;
+
+  static bool Here();
+
+ private:
+  const bool before_;
+};
+
 // Thread safety: all methods may be called from any thread.
+//
+// The last who lets go of it ends gRPC's threads for callbacks, which one of them cannot do: so
+// every callback must hold it in the scope of an InReaction, and let go of it last.
 class Wires {
  public:
-  explicit Wires(ConnectionOptions options);
+  static std::shared_ptr<const Wires> Make(ConnectionOptions options);
 
   // Puts the bearer token into the context. A failure: the call must not be made.
   absl::Status Prepare(grpc::ClientContext* context) const;
@@ -36,6 +54,10 @@ class Wires {
   v1::IdempotencyAdminService::Stub& admin() const { return *admin_; }
 
  private:
+  explicit Wires(ConnectionOptions options);
+  ~Wires() = default;
+  static void Delete(const Wires* wires);
+
   const std::function<std::string()> bearer_token_;
   // Whether a token would be seen by others.
   const bool exposed_;

@@ -32,8 +32,7 @@ class AcquireTest : public RunFixture {
   }
 };
 
-// --- Every answer that does not let it proceed
-// -----------------------------------------------------
+// --- Every answer that does not let it proceed ---------------------------------------------------
 
 struct StopCase {
   std::string name;
@@ -250,8 +249,7 @@ TEST_F(AcquireTest, ANextAttemptThatIsGrantedLaterIsWaitedFor) {
   EXPECT_THAT(environment->sleeps(), ElementsAre(5s));
 }
 
-// --- The lease after a wait
-// ------------------------------------------------------------------------
+// --- The lease after a wait ----------------------------------------------------------------------
 
 class WaitedTest : public AcquireTest {
  protected:
@@ -328,8 +326,7 @@ TEST_F(WaitedTest, ALeaseThatCannotBeConfirmedIsGivenBack) {
   EXPECT_FALSE(result.record_open);
 }
 
-// --- Attempts that are over before their answer arrives
-// --------------------------------------------
+// --- Attempts that are over before their answer arrives ------------------------------------------
 
 TEST_F(AcquireTest, AnAttemptThatWasFreedMeanwhileIsFollowedByAnother) {
   std::vector<std::string> ids;
@@ -370,8 +367,7 @@ TEST_F(AcquireTest, AnOwnLeaseThatCannotBeGivenBackStaysUnresolved) {
   EXPECT_EQ(RunNothing().stop, StopReason::kUnresolved);
 }
 
-// --- The service cannot be reached, or refuses
-// -----------------------------------------------------
+// --- The service cannot be reached, or refuses ---------------------------------------------------
 
 TEST_F(AcquireTest, FailsClosed) {
   options.retry = RetryPolicy::UpTo(1s);
@@ -456,8 +452,7 @@ INSTANTIATE_TEST_SUITE_P(
                                   StopReason::kRefused, NextStep::kStop}),
     [](const auto& info) { return info.param.name; });
 
-// --- Cancellation before the effect
-// ------------------------------------------------------------------
+// --- Cancellation before the effect --------------------------------------------------------------
 
 class CancelTest : public AcquireTest {
  protected:

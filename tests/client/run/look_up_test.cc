@@ -174,8 +174,7 @@ TEST_F(LookUpTest, AnOldOperationThatHappenedIsAnAnswer) {
   EXPECT_FALSE(result.record_open) << "there is none";
 }
 
-// --- After an own unknown outcome
-// --------------------------------------------------------------------
+// --- After an own unknown outcome ----------------------------------------------------------------
 
 EffectResult TimedOut() {
   EffectResult effect = EffectResult::Failed(absl::DeadlineExceededError("30 s"));

@@ -46,8 +46,7 @@ MarkUnresolvedResponse Marked();
 absl::Status Refuse(ErrorReason reason, std::optional<Duration> retry_after = std::nullopt);
 absl::Status Lost();
 
-// --- What fn returns
-// ------------------------------------------------------------------------------
+// --- What fn returns -----------------------------------------------------------------------------
 
 CachedResponse Body(std::string body, int http_status = 200);
 EffectResult Answer(std::string body, int http_status = 200);

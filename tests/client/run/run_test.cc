@@ -98,8 +98,7 @@ TEST_F(RunTest, FnKnowsItsAttempt) {
   });
 }
 
-// --- Without protection
-// --------------------------------------------------------------------------------
+// --- Without protection --------------------------------------------------------------------------
 
 class UnprotectedTest : public RunFixture {
  protected:

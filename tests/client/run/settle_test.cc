@@ -29,8 +29,7 @@ class SettleTest : public RunFixture {
   Cancellation cancellation;
 };
 
-// --- What comes back, and what is reported
-// ---------------------------------------------------------
+// --- What comes back, and what is reported -------------------------------------------------------
 
 struct Exit {
   std::string name;
@@ -171,8 +170,7 @@ TEST_F(SettleTest, ARetriedAttemptThatDidNothingLeavesTheEarlierOneUnknown) {
   EXPECT_EQ(result.next_step, NextStep::kReserveAgain);
 }
 
-// --- Exceptions
-// ------------------------------------------------------------------------------------
+// --- Exceptions ----------------------------------------------------------------------------------
 
 [[noreturn]] void Throw(const std::string& what) {
   std::rethrow_exception(std::make_exception_ptr(std::runtime_error(what)));
@@ -210,8 +208,7 @@ TEST_F(SettleTest, AnExceptionOfTheClassifierIsUnknown) {
   EXPECT_THROW((void)Run([](Attempt&) { return Answer("charged"); }), std::runtime_error);
 }
 
-// --- Cancellation and lost leases while fn runs
-// ------------------------------------------------------
+// --- Cancellation and lost leases while fn runs --------------------------------------------------
 
 TEST_F(SettleTest, ACancelledCallThatHappenedIsRecorded) {
   ExpectAcquired();
@@ -330,8 +327,7 @@ TEST_F(SettleTest, OneCancellationEndsAllRunsOfAProcess) {
   EXPECT_EQ(stopped, 2) << "the innermost had returned before";
 }
 
-// --- Telling the service
-// ------------------------------------------------------------------------------
+// --- Telling the service -------------------------------------------------------------------------
 
 TEST_F(SettleTest, IsToldUntilItIsConfirmed) {
   ExpectAcquired();
