@@ -24,7 +24,8 @@ struct Row {
 
 constexpr Row kRows[] = {
     {"data_dir", &Flags::data_dir,
-     "Directory of the store; made if its parent exists. One process at a time."},
+     "Directory of the store; made if its parent exists (the default also if not). One\n"
+     "process at a time."},
     {"listen", &Flags::listen,
      "Where to listen: a loopback address with a port (0: any free one), or\n"
      "unix:/path. Plaintext, and whoever can connect may do everything."},

@@ -5,10 +5,12 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -55,8 +57,10 @@ sigset_t BlockSignals() {
     sigaddset(&signals, signal);
   }
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  // A log that nobody reads any more, or a client that has gone, is no reason to die.
+  // A log that nobody reads any more, or a client that has gone, is no reason to die; and a file
+  // that may not grow is an error of the store, which knows what to do.
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
   return signals;
 }
 
@@ -167,6 +171,13 @@ class Daemon {
   }
 
   absl::StatusOr<std::unique_ptr<keystore::Engine>> OpenStore() {
+    // Who has named no directory gets one. A named one must have its parent, or a volume that
+    // is not mounted would go unnoticed.
+    if (flags_.data_dir == Flags().data_dir) {
+      std::error_code ignored;  // the engine says what is wrong
+      std::filesystem::create_directories(std::filesystem::path(flags_.data_dir).parent_path(),
+                                          ignored);
+    }
     keystore::EngineOptions options;
     options.engine = flags_.engine;
     options.data_dir = flags_.data_dir;

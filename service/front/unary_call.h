@@ -70,9 +70,15 @@ class CommandCall final : public UnaryReactor {
     Admission admission = desk()->Admit(CallerOf(*context()), &request);
     if (auto* failure = std::get_if<Failure>(&admission)) return FinishWith(*failure, response_);
     auto& admitted = std::get<Admitted>(admission);
+    // Nothing is begun for a caller that has gone; what it had to report still counts.
+    if (IsForTheCallerAlone(verb) && context()->IsCancelled()) return FinishCancelled();
     ticket_ = std::move(admitted.ticket);
     handle_ = desk()->store()->Submit(std::move(admitted.request),
                                       [this](keystore::Reply reply) { OnReply(reply); });
+  }
+
+  static bool IsForTheCallerAlone(Verb verb) {
+    return verb == Verb::kReserve || verb == Verb::kGet || verb == Verb::kInspect;
   }
 
   void OnReply(const keystore::Reply& reply) {

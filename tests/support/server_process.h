@@ -46,6 +46,8 @@ class ServerProcess {
   void Kill();
   // SIGTERM; its exit code.
   int Terminate();
+  // Waits until it ends by itself; its exit code.
+  int Wait();
   void Signal(int signal);
   // A fresh connection to the running process.
   std::shared_ptr<grpc::Channel> Channel() const;
@@ -54,8 +56,6 @@ class ServerProcess {
   int port() const { return port_; }
 
  private:
-  int Wait();
-
   const std::vector<std::string> flags_;
   TempDirectory files_;
   pid_t pid_ = -1;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -77,13 +78,16 @@ std::string WriteFile(const std::string& path, const std::string& text) {
   return path;
 }
 
-v1::ReserveResponse Acquire(ServerProcess* server, const std::string& key) {
-  const auto stub = v1::IdempotencyService::NewStub(server->Channel());
+v1::ReserveResponse Acquire(v1::IdempotencyService::Stub* stub, const std::string& key) {
   grpc::ClientContext context;
   v1::ReserveResponse response;
   const grpc::Status status = stub->Reserve(&context, Reserve(key), &response);
   EXPECT_TRUE(status.ok()) << status.error_message();
   return response;
+}
+
+v1::ReserveResponse Acquire(ServerProcess* server, const std::string& key) {
+  return Acquire(v1::IdempotencyService::NewStub(server->Channel()).get(), key);
 }
 
 void AwaitLog(const ServerProcess& server, const std::string& text) {
@@ -190,6 +194,43 @@ TEST(DaemonTest, ReloadsAndKeepsTheLastGoodConfiguration) {
   server.Signal(SIGHUP);
   AwaitLog(server, "\"reload_failed\"");
   EXPECT_GT(Acquire(&server, "c").lease().remaining().seconds(), 3000);
+  EXPECT_EQ(server.Terminate(), 0);
+}
+
+// No file of the process may grow beyond this: the next write to the log of the store fails.
+void LimitFileSize(rlim_t bytes) {
+  const rlimit limit{bytes, RLIM_INFINITY};
+  EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+TEST(DaemonTest, EndsWhenItsStoreFailsAndLosesNothing) {
+  const TempDirectory directory;
+  ServerProcess server({"--data_dir=" + directory.path() + "/store", "--ballast_mb=0"});
+  EXPECT_EQ(server.Terminate(), 0);
+  // Inherited by the child; ours to lift again.
+  signal(SIGXFSZ, SIG_IGN);
+  LimitFileSize(200'000);
+  server.Start();
+  LimitFileSize(RLIM_INFINITY);
+  const auto stub = v1::IdempotencyService::NewStub(server.Channel());
+  uint64_t acknowledged = 0;
+  grpc::Status status;
+  while (status.ok()) {
+    grpc::ClientContext context;
+    v1::ReserveResponse response;
+    status = stub->Reserve(&context, Reserve("k" + std::to_string(acknowledged)), &response);
+    if (status.ok()) ++acknowledged;
+  }
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
+  EXPECT_EQ(server.Wait(), 70) << server.Log();
+  EXPECT_THAT(server.Log(), HasSubstr("\"engine_dead\""));
+  EXPECT_GT(acknowledged, 0u);
+  server.Start();
+  const auto again = v1::IdempotencyService::NewStub(server.Channel());
+  for (uint64_t i = 0; i < acknowledged; ++i) {
+    const std::string key = "k" + std::to_string(i);
+    ASSERT_EQ(Acquire(again.get(), key).outcome(), v1::RESERVE_OUTCOME_ALREADY_HELD) << key;
+  }
   EXPECT_EQ(server.Terminate(), 0);
 }
 
