@@ -36,7 +36,8 @@ Grant AssessUnder(const Record& record, const Terms& terms, const Now& now) {
     case UnknownOutcome::kRetrySameKey:
       return AssessRetry(record, terms, now);
     case UnknownOutcome::kRerun:
-      return Grant{Grant::When::kNow, Time{}, Time{}};
+      // Whoever saw it and asked for a person's decision knows more than the policy.
+      return record.unknown->reconcile_first ? kNever : Grant{Grant::When::kNow, Time{}, Time{}};
   }
   return kNever;
 }

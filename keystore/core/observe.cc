@@ -23,7 +23,8 @@ void Lapse(Record& record) {
                      Unknown{.cause = UnresolvedCause::kLeaseLapsed,
                              .attempt = record.attempt,
                              .since = at,
-                             .next_attempt_time = Add(at, Backoff(record.terms, record.attempt))});
+                             .next_attempt_time = Add(at, Backoff(record.terms, record.attempt))},
+                     at);
   } else if (record.earlier.has_value()) {
     ReturnToEarlier(record, at);
   } else {

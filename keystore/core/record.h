@@ -174,7 +174,7 @@ struct Unknown {
   Time since;
   // Not before this is another attempt granted, whatever the policy's backoff.
   Time next_attempt_time;
-  // No further attempt under RETRY_SAME_KEY.
+  // No further attempt under any policy: somebody has to resolve it.
   bool reconcile_first = false;
 
   friend bool operator==(const Unknown&, const Unknown&) = default;

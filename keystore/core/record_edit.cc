@@ -54,29 +54,32 @@ Duration Backoff(const Terms& terms, uint32_t attempt) {
 
 namespace {
 
-// Under RERUN an unresolved operation is harmless and is forgotten; under the other policies
-// never. A floor keeps late messages understood where retention is zero.
-Time ForgetUnresolved(const Record& record) {
+// Under RERUN an unresolved operation is harmless and is forgotten after its retention, unless
+// its owner asked for a person's decision; under the other policies never. Where retention is
+// zero it is remembered like a freed key, so that late messages are understood.
+Time ForgetUnresolved(const Record& record, Time from) {
   if (record.terms.unknown_outcome != UnknownOutcome::kRerun) return Time{};
-  return Add(record.unknown->since, std::max(record.terms.retention, kFreedMemory));
+  if (record.unknown->reconcile_first) return Time{};
+  const Duration retention = record.terms.retention;
+  return Add(from, retention == Duration::zero() ? kFreedMemory : retention);
 }
 
 }  // namespace
 
-void BecomeUnresolved(Record& record, Unknown unknown) {
+void BecomeUnresolved(Record& record, Unknown unknown, Time at) {
   record.state = State::kUnresolved;
   record.attempt = unknown.attempt;
   record.started = true;
   record.dispatched = true;
   record.unknown = std::move(unknown);
-  record.forget_time = ForgetUnresolved(record);
+  record.forget_time = ForgetUnresolved(record, at);
 }
 
 void ReturnToEarlier(Record& record, Time at) {
   record.state = State::kUnresolved;
   record.unknown = record.earlier;
   record.attempt = record.unknown->attempt;
-  record.forget_time = ForgetUnresolved(record);
+  record.forget_time = ForgetUnresolved(record, record.unknown->since);
   // The earlier attempt may be old enough to be forgotten, but the newest has only just ended.
   if (IsSet(record.forget_time)) {
     record.forget_time = std::max(record.forget_time, Add(at, kFreedMemory));

@@ -28,8 +28,9 @@ void NoteEvidence(Record& record, uint64_t token);
 // min(initial << (attempt - 1), maximum), without overflow.
 Duration Backoff(const Terms& terms, uint32_t attempt);
 
-// PENDING or FREED by a lapse -> UNRESOLVED: the newest attempt may have had its effect.
-void BecomeUnresolved(Record& record, Unknown unknown);
+// PENDING or FREED by a lapse -> UNRESOLVED, as was known at `at`: the newest attempt may have
+// had its effect.
+void BecomeUnresolved(Record& record, Unknown unknown, Time at);
 
 // The newest attempt did nothing, as was known at `at`: UNRESOLVED as the earlier attempt left
 // it. `earlier` must be set.

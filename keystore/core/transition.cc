@@ -119,11 +119,12 @@ Lease LeaseOf(const Record& record) {
                .progress = record.progress};
 }
 
-Decision AnswerReserve(ReserveOutcome outcome, NextStep next_step, Record record,
+Decision AnswerReserve(ReserveOutcome outcome, NextStep next_step, Record record, bool reveal,
                        std::optional<Duration> retry_after = std::nullopt) {
   return Keep(ReserveAnswer{.outcome = outcome,
                             .next_step = next_step,
                             .operation = Share(std::move(record)),
+                            .reveal = reveal,
                             .retry_after = retry_after});
 }
 
@@ -159,7 +160,8 @@ Decision Acquire(Record record, const ReserveCommand& command, const Policy& pol
   return Write(ReserveAnswer{.outcome = ReserveOutcome::kAcquired,
                              .next_step = NextStep::kProceed,
                              .lease = LeaseOf(*written),
-                             .operation = written},
+                             .operation = written,
+                             .reveal = Reveals(*written, command.fingerprint)},
                written);
 }
 
@@ -208,18 +210,20 @@ Decision ReserveAbsent(const ReserveCommand& command, const Policy& policy, cons
 }
 
 Decision ReservePending(Record record, const ReserveCommand& command, const Now& now) {
+  const bool reveal = Reveals(record, command.fingerprint);
   // Row 4: the holder is dead as soon as its end may have come.
   if (record.attempt_id == command.attempt_id && now.latest < record.lease_expire_time) {
     Lease lease = LeaseOf(record);
     return Keep(ReserveAnswer{.outcome = ReserveOutcome::kAlreadyHeld,
                               .next_step = NextStep::kProceedUnlessStarted,
                               .lease = std::move(lease),
-                              .operation = Share(std::move(record))});
+                              .operation = Share(std::move(record)),
+                              .reveal = reveal});
   }
   // Row 5. The shell may let the caller wait instead.
   const Duration retry_after = InProgressRetryAfter(record, now);
   return AnswerReserve(ReserveOutcome::kInProgress, NextStep::kReserveAgain, std::move(record),
-                       retry_after);
+                       reveal, retry_after);
 }
 
 // The dead lease of the caller's own attempt, so that it can still report.
@@ -244,10 +248,12 @@ Decision ReserveUnresolved(Record record, const ReserveCommand& command, const P
   // Rows 9 and 10.
   const Advice advice = AdviseUnresolved(grant, now);
   std::optional<Lease> lease = OwnLapsedLease(record, command.attempt_id);
+  const bool reveal = Reveals(record, command.fingerprint);
   return Keep(ReserveAnswer{.outcome = ReserveOutcome::kUnresolved,
                             .next_step = advice.next_step,
                             .lease = std::move(lease),
                             .operation = Share(std::move(record)),
+                            .reveal = reveal,
                             .retry_after = advice.retry_after});
 }
 
@@ -272,7 +278,8 @@ Decision Reserve(std::optional<Record> record, const ReserveCommand& command, co
   // Row 3.
   if (record->state != State::kFreed && !SameRequest(*record, command.fingerprint, policy)) {
     const NextStep next_step = AdviseMismatch(*record, command.fingerprint);
-    return AnswerReserve(ReserveOutcome::kFingerprintMismatch, next_step, *std::move(record));
+    return AnswerReserve(ReserveOutcome::kFingerprintMismatch, next_step, *std::move(record),
+                         false);
   }
   switch (record->state) {
     case State::kPending:
@@ -289,8 +296,9 @@ Decision Reserve(std::optional<Record> record, const ReserveCommand& command, co
       if (command.start_over) {
         return ReserveFreed(*std::move(record), command, policy, now, token_floor);
       }
-      const NextStep next_step = AdviseEnded(*record, false);
-      return AnswerReserve(ReserveOutcome::kExpired, next_step, *std::move(record));
+      const bool reveal = Reveals(*record, command.fingerprint);
+      const NextStep next_step = AdviseEnded(*record, reveal);
+      return AnswerReserve(ReserveOutcome::kExpired, next_step, *std::move(record), reveal);
     }
     case State::kUnresolved:
       return ReserveUnresolved(*std::move(record), command, policy, now, token_floor);
@@ -607,7 +615,7 @@ Decision AcceptMark(Record record, const MarkUnresolvedCommand& command, const P
   unknown.next_attempt_time =
       std::max(Add(since, Backoff(record.terms, attempt)), Add(at, command.retry_after));
   EndAttempt(record, EndVerb::kMarkedUnresolved, command.content);
-  BecomeUnresolved(record, std::move(unknown));
+  BecomeUnresolved(record, std::move(unknown), at);
   if (!command.provider_request_id.empty()) {
     record.provider_request_id = command.provider_request_id;
   }
@@ -653,7 +661,8 @@ Decision Get(std::optional<Record> record, const GetCommand& command, const Poli
              const Now& now) {
   if (!record.has_value()) return Refuse(Reason::kOperationNotFound);
   const bool reveal = Reveals(*record, command.fingerprint);
-  Advice advice = Advise(*record, reveal, policy, now);
+  // What a Reserve would be told that shows the fingerprint.
+  Advice advice = Advise(*record, true, policy, now);
   const bool compared = command.fingerprint.given() && record->state != State::kFreed;
   if (compared && !SameRequest(*record, command.fingerprint, policy)) {
     advice = Advice{AdviseMismatch(*record, command.fingerprint), std::nullopt};

@@ -170,6 +170,28 @@ at 57s..59s get
 at 57s1ms..59s1ms get
   UNRESOLVED RECONCILE_FIRST
 )"},
+    {"TheLatestMomentCountsThoughTheWallClockIsBehind", R"(
+policy unknown_outcome=RETRY_SAME_KEY protection=1m max_attempts=9 backoff=0..0
+at 0 reserve a lease=10s
+  ACQUIRED PROCEED token=1 attempt=1 until=10s
+at 57s..59s wall=20s get
+  UNRESOLVED PROCEED
+at 57s1ms..59s1ms wall=20s get
+  UNRESOLVED RECONCILE_FIRST
+)"},
+    {"TodaysBackoffMustEndBeforeTheStoredProtection", R"(
+policy unknown_outcome=RETRY_SAME_KEY protection=1m max_attempts=9 backoff=1s..1s
+at 0 reserve a lease=30s
+  ACQUIRED PROCEED token=1 attempt=1 until=30s
+at 9s mark a
+  UNRESOLVED RESERVE_AGAIN retry=1s
+policy unknown_outcome=RETRY_SAME_KEY protection=1h max_attempts=9 backoff=50s..50s
+at 10s get
+  UNRESOLVED RESERVE_AGAIN retry=49s
+policy unknown_outcome=RETRY_SAME_KEY protection=1h max_attempts=9 backoff=50s1ms..50s1ms
+at 10s get
+  UNRESOLVED RECONCILE_FIRST
+)"},
     {"InDoubtNothingIsGrantedFromUnresolved", R"(
 policy unknown_outcome=RERUN
 at 0 reserve a lease=10s

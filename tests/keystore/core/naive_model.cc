@@ -71,6 +71,7 @@ struct Permission {
 void Consider(const Terms& terms, const Unknown& unknown, Time first_attempt, Permission& p) {
   switch (terms.unknown_outcome) {
     case UnknownOutcome::kRerun:
+      if (unknown.reconcile_first) p.ever = false;
       return;
     case UnknownOutcome::kReconcileFirst:
       p.ever = false;
@@ -330,8 +331,11 @@ NaiveModel::View NaiveModel::LookAt(const Now& now) const {
     view.state = State::kUnresolved;
     view.attempt = view.unknown->attempt;
     const Terms& terms = TermsOf(acquired);
-    if (terms.unknown_outcome == UnknownOutcome::kRerun) {
-      view.forget_time = view.unknown->since + std::max(terms.retention, kFreedMemory);
+    if (terms.unknown_outcome == UnknownOutcome::kRerun && !view.unknown->reconcile_first) {
+      const bool at_once = terms.retention == Duration::zero();
+      const bool marked = ending != log_.size() && log_[ending].what == What::kMarked;
+      const Time known = marked ? log_[ending].now.latest : view.unknown->since;
+      view.forget_time = known + (at_once ? kFreedMemory : terms.retention);
       // A retried attempt that did nothing is itself remembered like a freed one.
       const bool released = ending != log_.size() && log_[ending].what == What::kReleased;
       const bool never_began = ending == log_.size() && !Started(acquired, log_.size());
@@ -763,7 +767,7 @@ NaiveModel::Told NaiveModel::Get(const Fingerprint* shown, const Policy& policy,
   if (step == "RESERVE_AGAIN retry=0" && view->state == State::kUnresolved) step = "PROCEED";
   if (view->verdict != Verdict::kNone) {
     step = AnswerStep(view->state, view->verdict, view->response,
-                      view->resolution != Resolution::kNone, reveal);
+                      view->resolution != Resolution::kNone, true);
   }
   if (shown != nullptr && shown->given() && view->state != State::kFreed &&
       !Same(request, *shown, policy)) {

@@ -90,9 +90,13 @@ std::vector<Policy> SamplePolicies() {
   Policy retry;
   retry.terms.unknown_outcome = UnknownOutcome::kRetrySameKey;
   retry.terms.protection_window = minutes(10);
-  retry.terms.max_attempts = 4;
+  retry.terms.max_attempts = 2;
   retry.terms.initial_backoff = seconds(5);
   retry.terms.max_backoff = seconds(12);
+  Policy retry_briefly = retry;
+  retry_briefly.terms.protection_window = minutes(2);
+  retry_briefly.terms.max_attempts = 3;
+  retry_briefly.terms.initial_backoff = milliseconds(1);
   Policy retry_long = retry;
   retry_long.terms.protection_window = hours(24);
   retry_long.terms.max_attempts = 100;
@@ -114,7 +118,7 @@ std::vector<Policy> SamplePolicies() {
   tight.max_hold = seconds(45);
   tight.terms.retention = minutes(15);
   tight.terms.settle = minutes(2);
-  return {reconcile, retry, retry_long, rerun, active_run, webhook, tight};
+  return {reconcile, retry, retry_briefly, retry_long, rerun, active_run, webhook, tight};
 }
 
 RandomHistory::RandomHistory(uint64_t seed)

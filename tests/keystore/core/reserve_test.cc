@@ -414,6 +414,24 @@ at 10s show
 at 20s show
   UNRESOLVED token=2 attempt=1 cause=LEASE_LAPSED since=10s next=11s dispatched forgotten=1d10s
 )"},
+    {"WhoeverMarkedItReconcileFirstIsObeyedUnderRerunToo", R"(
+policy unknown_outcome=RERUN
+at 0 reserve a
+  ACQUIRED PROCEED token=1 attempt=1 until=30s
+at 1s mark a cause=OTHER reconcile_first
+  UNRESOLVED RECONCILE_FIRST
+at 1d2s reserve b
+  UNRESOLVED RECONCILE_FIRST cause=OTHER
+)"},
+    {"UnderRerunAnUnknownIsForgottenAfterItsRetention", R"(
+policy unknown_outcome=RERUN retention=3s
+at 0 reserve a lease=10s
+  ACQUIRED PROCEED token=1 attempt=1 until=10s
+at 12999ms get
+  UNRESOLVED PROCEED
+at 13s get
+  error OPERATION_NOT_FOUND
+)"},
     {"AnOptionalFingerprintIsNotComparedWhereItIsMissing", R"(
 policy fingerprint_optional
 at 0 reserve a fp=x
@@ -428,7 +446,7 @@ at 2s complete a body=secret
 at 3s reserve b fp=none
   COMPLETED LOOK_UP_ANSWER SUCCEEDED body=hidden
 at 3s get fp=none
-  COMPLETE LOOK_UP_ANSWER SUCCEEDED body=hidden
+  COMPLETE USE_RESPONSE SUCCEEDED body=hidden
 at 3s reserve b fp=x
   COMPLETED USE_RESPONSE SUCCEEDED body='secret'
 )"},

@@ -6,6 +6,7 @@
 
 #include "keystore/core/limits.h"
 #include "tests/keystore/core/core_text.h"
+#include "tests/keystore/core/machine.h"
 #include "tests/keystore/core/stories.h"
 
 namespace idempotency::core {
@@ -278,6 +279,35 @@ at 10000d get
 class TimeRule : public StoryTest {};
 TEST_P(TimeRule, Holds) { PlaysAsItSays(); }
 INSTANTIATE_TEST_SUITE_P(Rules, TimeRule, testing::ValuesIn(kRules), NameOf);
+
+ReserveCommand Labelled() {
+  ReserveCommand command;
+  command.attempt_id = DigestOf("a");
+  command.lease = Duration(1'000);
+  command.labels = {{"order", "7"}};
+  return command;
+}
+
+TEST(Expired, CarriesNoLabels) {
+  Machine machine;
+  machine.Do(Labelled());
+  machine.Do(CompleteCommand{.token = 1});
+  EXPECT_FALSE(machine.Observed()->labels.empty());
+  machine.set_time(machine.Observed()->response_expire_time);
+  EXPECT_TRUE(machine.Observed()->labels.empty());
+}
+
+TEST(Ended, CarriesNothingThatOnlyAnOpenOperationNeeds) {
+  Machine machine;
+  machine.policy().terms.settle = Duration(5'000);
+  machine.Do(Labelled());
+  EXPECT_EQ(machine.Observed()->terms, machine.policy().terms);
+  machine.Do(CompleteCommand{.token = 1});
+  const Record record = *machine.Observed();
+  EXPECT_EQ(record.terms, Terms{});
+  EXPECT_FALSE(IsSet(record.acquire_time));
+  EXPECT_FALSE(IsSet(record.lease_expire_time));
+}
 
 constexpr Time Sec(int seconds) { return kStart + std::chrono::seconds(seconds); }
 
