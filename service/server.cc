@@ -41,7 +41,7 @@ keystore::KeyStoreOptions StoreOptions(const ConfigHolder* config) {
 }
 
 // protobuf writes to stderr by itself, a line for every text that is not UTF-8; such a request
-// is refused with a reason, and that is logged.
+// is repaired, or refused with a reason, and that is logged.
 void SilenceProtobuf() { google::protobuf::SetLogHandler(nullptr); }
 
 // Once a process: they hold for every server in it.

@@ -24,23 +24,55 @@ bool IsCharacter(uint32_t code, size_t bytes) {
 
 bool IsControl(uint32_t code) { return code < 0x20 || (code >= 0x7F && code < 0xA0); }
 
+// How many bytes the first character of `text` has, with its code point in *code; 0 where `text`
+// does not begin with one.
+size_t ReadCharacter(std::string_view text, uint32_t* code) {
+  const auto lead = static_cast<uint8_t>(text.front());
+  const size_t bytes = CharacterBytes(lead);
+  if (bytes == 0 || bytes > text.size()) return 0;
+  *code = bytes == 1 ? lead : lead & (0x7Fu >> bytes);
+  for (size_t i = 1; i < bytes; ++i) {
+    if (!IsContinuation(text[i])) return 0;
+    *code = *code << 6 | (static_cast<uint8_t>(text[i]) & 0x3F);
+  }
+  return IsCharacter(*code, bytes) ? bytes : 0;
+}
+
+constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";
+
 }  // namespace
 
 TextFault FindTextFault(std::string_view text) {
-  for (size_t at = 0; at < text.size();) {
-    const auto lead = static_cast<uint8_t>(text[at]);
-    const size_t bytes = CharacterBytes(lead);
-    if (bytes == 0 || bytes > text.size() - at) return TextFault::kNotUtf8;
-    uint32_t code = bytes == 1 ? lead : lead & (0x7Fu >> bytes);
-    for (size_t i = 1; i < bytes; ++i) {
-      if (!IsContinuation(text[at + i])) return TextFault::kNotUtf8;
-      code = code << 6 | (static_cast<uint8_t>(text[at + i]) & 0x3F);
-    }
-    if (!IsCharacter(code, bytes)) return TextFault::kNotUtf8;
+  while (!text.empty()) {
+    uint32_t code = 0;
+    const size_t bytes = ReadCharacter(text, &code);
+    if (bytes == 0) return TextFault::kNotUtf8;
     if (IsControl(code)) return TextFault::kControlCharacter;
-    at += bytes;
+    text.remove_prefix(bytes);
   }
   return TextFault::kNone;
+}
+
+bool IsUtf8(std::string_view text) {
+  while (!text.empty()) {
+    uint32_t code = 0;
+    const size_t bytes = ReadCharacter(text, &code);
+    if (bytes == 0) return false;
+    text.remove_prefix(bytes);
+  }
+  return true;
+}
+
+std::string MendUtf8(std::string_view text) {
+  std::string mended;
+  mended.reserve(text.size() + kReplacementCharacter.size());
+  while (!text.empty()) {
+    uint32_t code = 0;
+    const size_t bytes = ReadCharacter(text, &code);
+    mended.append(bytes == 0 ? kReplacementCharacter : text.substr(0, bytes));
+    text.remove_prefix(bytes == 0 ? 1 : bytes);
+  }
+  return mended;
 }
 
 std::string_view CutText(std::string_view text, size_t max_bytes) {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace idempotency::service {
@@ -19,6 +20,12 @@ enum class TextFault : uint8_t {
 
 // The first fault of `text` as UTF-8 (no overlong forms, no surrogates).
 TextFault FindTextFault(std::string_view text);
+
+// No overlong forms, no surrogates; control characters are allowed.
+bool IsUtf8(std::string_view text);
+
+// `text` with U+FFFD for every byte that is part of no character.
+std::string MendUtf8(std::string_view text);
 
 // The longest beginning of `text` that has at most `max_bytes` and does not end inside a
 // character.

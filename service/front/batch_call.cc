@@ -22,12 +22,12 @@ constexpr size_t kErrorBytes = 512;
 bool Waits(const google::protobuf::Duration& wait) { return ToSpan(wait).length.count() > 0; }
 
 // A command that waits would hold up all the others.
-std::optional<Failure> RefuseWaiting(const v1::Command& command, size_t index) {
-  const bool reserve_waits = Waits(command.reserve().wait_duration());
-  if (!reserve_waits && !Waits(command.get_operation().wait_duration())) return std::nullopt;
-  return Failure{core::Reason::kInvalidField,
-                 absl::StrCat("commands[", index, "].", reserve_waits ? "reserve" : "get_operation",
-                              ".wait_duration"),
+std::optional<Failure> RefuseWaiting(const v1::Command& command) {
+  if (!Waits(command.reserve().wait_duration()) &&
+      !Waits(command.get_operation().wait_duration())) {
+    return std::nullopt;
+  }
+  return Failure{core::Reason::kInvalidField, "wait_duration",
                  "A command of a batch cannot wait; send it by itself or in a pipeline.",
                  std::nullopt};
 }
@@ -70,7 +70,7 @@ BatchCall::BatchCall(const FrontDesk* desk, grpc::CallbackServerContext* context
 
 void BatchCall::Start(const grpc::ByteBuffer& in) {
   v1::BatchRequest request;
-  std::optional<Failure> failure = Parse(in, &request);
+  std::optional<Failure> failure = Parse(in, &request, &texts_);
   if (!failure) failure = CheckSize(request);
   if (failure) return FinishWith(desk()->Refused(Verb::kBatch, *std::move(failure)), response_);
 
@@ -92,13 +92,15 @@ void BatchCall::Admit(const Caller& caller, v1::Command* command, size_t index,
                       Submissions* submissions) {
   v1::Result* const result = response_.mutable_results(static_cast<int>(index));
   result->set_tag(command->tag());
-  if (std::optional<Failure> failure = RefuseWaiting(*command, index)) {
+  std::optional<Failure> failure = RefuseTexts(texts_, static_cast<int>(index));
+  if (!failure) failure = RefuseWaiting(*command);
+  if (failure) {
     *result->mutable_error() = ToError(desk()->Refused(Verb::kBatch, *std::move(failure)));
     return;
   }
   Admission admission = desk()->Admit(caller, command);
-  if (auto* failure = std::get_if<Failure>(&admission)) {
-    *result->mutable_error() = ToError(*failure);
+  if (auto* refused = std::get_if<Failure>(&admission)) {
+    *result->mutable_error() = ToError(*refused);
     return;
   }
   auto& admitted = std::get<Admitted>(admission);

@@ -29,6 +29,7 @@ class BatchCall final : public UnaryReactor {
   void NoteAnswered();
   void OnCancel() override;
 
+  RepairedTexts texts_;
   std::vector<Ticket> tickets_;
   std::vector<keystore::CancelHandle> handles_;
   v1::BatchResponse response_;  // each result is written by one reply alone

@@ -96,12 +96,13 @@ void PipelineCall::OnDone() {
 void PipelineCall::OnReadDone(bool ok) {
   v1::PipelineRequest request;
   std::optional<Failure> failure;
-  if (ok) failure = Parse(in_, &request);
+  RepairedTexts texts;
+  if (ok) failure = Parse(in_, &request, &texts);
   in_.Clear();
   const auto commands = static_cast<size_t>(request.commands_size());
   if (commands > core::kMaxBatchCommands) failure = TooManyCommands(commands);
   if (failure) return RefuseStream(desk_->Refused(Verb::kPipeline, *std::move(failure)));
-  if (ok) return Handle(std::move(request));
+  if (ok) return Handle(std::move(request), texts);
 
   Todo todo;
   {
@@ -162,7 +163,7 @@ void PipelineCall::RefuseStream(Failure failure) {
 
 // --- One message --------------------------------------------------------------------------------
 
-void PipelineCall::Handle(v1::PipelineRequest request) {
+void PipelineCall::Handle(v1::PipelineRequest request, const RepairedTexts& texts) {
   {
     absl::MutexLock lock(&mutex_);
     reading_ = false;
@@ -172,8 +173,15 @@ void PipelineCall::Handle(v1::PipelineRequest request) {
   const Caller caller = CallerOf(*context_);
   Submissions submissions;
   std::vector<uint64_t> tags;  // of the submissions
-  for (v1::Command& command : *request.mutable_commands()) {
-    AdmitOne(caller, &command, message, &submissions, &tags);
+  for (int i = 0; i < request.commands_size(); ++i) {
+    v1::Command* const command = request.mutable_commands(i);
+    if (std::optional<Failure> failure = RefuseTexts(texts, i)) {
+      failure = desk_->Refused(Verb::kPipeline, *std::move(failure));
+      absl::MutexLock lock(&mutex_);
+      PutOut(ErrorResult(command->tag(), *failure));
+      continue;
+    }
+    AdmitOne(caller, command, message, &submissions, &tags);
   }
   // What is large in it has been taken over or cut by now.
   request.Clear();
@@ -208,7 +216,10 @@ void PipelineCall::AdmitOne(const Caller& caller, v1::Command* command,
   if (auto* failure = std::get_if<Failure>(&admission)) return PutOut(ErrorResult(tag, *failure));
   auto& admitted = std::get<Admitted>(admission);
   const bool waits = admitted.request.wait > core::Duration::zero();
-  if (!waits) ++message->unanswered;
+  if (!waits) {
+    ++message->unanswered;
+    ++prompt_in_flight_;
+  }
   in_flight_.emplace(tag, Flight{std::move(admitted.ticket), waits ? nullptr : message, {}});
   tags->push_back(tag);
   submissions->emplace_back(std::move(admitted.request),
@@ -231,6 +242,7 @@ void PipelineCall::OnReply(uint64_t tag, const keystore::Reply& reply) {
     if (!reply.cancelled) PutOut(std::move(result));
     const auto flight = in_flight_.find(tag);
     Message* const message = flight->second.message.get();
+    if (message != nullptr) --prompt_in_flight_;
     if (message == nullptr || --message->unanswered == 0) Ripen();
     in_flight_.erase(flight);
     Advance(&todo);
@@ -294,7 +306,7 @@ v1::PipelineResponse PipelineCall::TakeResponse() {
 }
 
 bool PipelineCall::MayRead() const {
-  return !reading_ && !handling_ && !closed_ && in_flight_.size() < kMaxPipelinedCommands &&
+  return !reading_ && !handling_ && !closed_ && prompt_in_flight_ < kMaxPipelinedCommands &&
          outbox_bytes_ < kMaxPipelineOutboxBytes;
 }
 

@@ -31,10 +31,13 @@
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "keystore/key_store.h"
 #include "service/front/front_desk.h"
+#include "service/utf8_repair.h"
 
 namespace idempotency::service {
 
-// Above either, no more is read from the stream until it is less again.
+// Above either, no more is read from the stream until it is less again. Commands that wait are
+// not counted, since they would hold up the others; the key store has a bound for them, above
+// which they are answered at once.
 inline constexpr size_t kMaxPipelinedCommands = 4096;
 inline constexpr size_t kMaxPipelineOutboxBytes = 8 * 1024 * 1024;
 
@@ -102,7 +105,7 @@ class PipelineCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   void OnCancel() override ABSL_LOCKS_EXCLUDED(mutex_);
   void OnDone() override;
 
-  void Handle(v1::PipelineRequest request) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Handle(v1::PipelineRequest request, const RepairedTexts& texts) ABSL_LOCKS_EXCLUDED(mutex_);
   // Puts the command in flight and to the submissions, or its error out.
   void AdmitOne(const Caller& caller, v1::Command* command, const std::shared_ptr<Message>& message,
                 Submissions* submissions, std::vector<uint64_t>* tags) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -148,6 +151,8 @@ class PipelineCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   // Why the stream ends, if not because the client has closed it.
   std::optional<Failure> failure_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, Flight> in_flight_ ABSL_GUARDED_BY(mutex_);
+  // Those of them that do not wait.
+  size_t prompt_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
   std::deque<Outgoing> outbox_ ABSL_GUARDED_BY(mutex_);
   size_t outbox_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -14,11 +14,21 @@
 #include "grpcpp/support/status.h"
 #include "service/error_table.h"
 #include "service/front/front_desk.h"
+#include "service/utf8_repair.h"
 
 namespace idempotency::service {
 
-// Why the bytes are not a message of this kind; nothing where `out` now holds it.
+// Why the bytes are not a message of this kind, or hold a text that is not UTF-8 and must be;
+// nothing where `out` now holds it.
 std::optional<Failure> Parse(const grpc::ByteBuffer& bytes, google::protobuf::Message* out);
+
+// For messages of many commands, so that each is judged by itself: what had to be repaired is in
+// *texts.
+std::optional<Failure> Parse(const grpc::ByteBuffer& bytes, google::protobuf::Message* out,
+                             RepairedTexts* texts);
+// Why the command at this index (RepairedText::kNoCommand: the request) cannot go on with the
+// texts that were repaired.
+std::optional<Failure> RefuseTexts(const RepairedTexts& texts, int command);
 
 // False only where a message is too large for protobuf.
 [[nodiscard]] bool Serialize(const google::protobuf::Message& message, grpc::ByteBuffer* out);

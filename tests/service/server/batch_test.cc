@@ -84,6 +84,7 @@ std::vector<v1::Command> Story() {
       Command(Renew("c", 3)),
       Command(Renew("c", 999)),
       Command(Renew("c", 0)),
+      Command(v1::RenewRequest{}),
       Command(Get("nothing")),
       Command(Reserve("")),
       Command(Reserve("alice@example.com")),
@@ -171,8 +172,8 @@ TEST(BatchTest, RefusesACommandThatWaitsAlone) {
   ASSERT_TRUE(batch.status.ok()) << batch.status.error_message();
   EXPECT_EQ(batch.response.results(0).reserve().outcome(), v1::RESERVE_OUTCOME_ACQUIRED);
   EXPECT_EQ(batch.response.results(1).error().reason(), v1::ERROR_REASON_INVALID_FIELD);
-  EXPECT_EQ(batch.response.results(1).error().field(), "commands[1].reserve.wait_duration");
-  EXPECT_EQ(batch.response.results(2).error().field(), "commands[2].get_operation.wait_duration");
+  EXPECT_EQ(batch.response.results(1).error().field(), "wait_duration");
+  EXPECT_EQ(batch.response.results(2).error().field(), "wait_duration");
   EXPECT_EQ(batch.response.results(3).error().reason(), v1::ERROR_REASON_INVALID_FIELD);
   // Nothing of the refused ones has happened.
   EXPECT_EQ(service.Call(&Api::GetOperation, Get("b")).reason, "OPERATION_NOT_FOUND");

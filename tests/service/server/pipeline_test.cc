@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "service/front/pipeline_call.h"
 #include "tests/service/server/commands.h"
 #include "tests/service/server/pipeline_client.h"
 #include "tests/service/server/test_engine.h"
@@ -79,6 +80,32 @@ TEST(PipelineTest, AWaitingCommandBlocksNoOther) {
   EXPECT_EQ(client.AwaitByTag(2).at(3).reserve().outcome(), v1::RESERVE_OUTCOME_ACQUIRED);
   client.Send({Tagged(4, Command(Complete("held", token)))});
   EXPECT_EQ(client.AwaitByTag(4).at(1).reserve().outcome(), v1::RESERVE_OUTCOME_COMPLETED);
+}
+
+TEST(PipelineTest, MoreWaitsThanMayBeInFlightBlockNoOther) {
+  constexpr size_t kWaits = service::kMaxPipelinedCommands + 4;
+  constexpr size_t kOver = 3;  // the key store's own bound for them
+  ServiceFixture service(
+      {.config = "unlisted_namespaces: ALLOW\nlimits: {max_waiters: " + std::to_string(kWaits) +
+                 ", max_waiters_per_key: " + std::to_string(kWaits) + "}"});
+  const uint64_t token = Acquire(&service, "held");
+  PipelineClient client(&service);
+  for (size_t sent = 0; sent < kWaits + kOver;) {
+    std::vector<v1::Command> waits;
+    for (; waits.size() < 1000 && sent < kWaits + kOver; ++sent) {
+      waits.push_back(Command(WaitingReserve("held", std::to_string(10'000 + sent), seconds(20))));
+    }
+    client.Send(waits);
+  }
+  for (const v1::Result& over : client.Await(kOver)) {
+    EXPECT_EQ(over.reserve().outcome(), v1::RESERVE_OUTCOME_IN_PROGRESS);
+  }
+  AwaitWaiters(&service, kWaits);
+  client.Send({Tagged(1'000'000, Command(Reserve("free")))});
+  EXPECT_EQ(client.AwaitByTag(kOver + 1).at(1'000'000).reserve().outcome(),
+            v1::RESERVE_OUTCOME_ACQUIRED);
+  client.Send({Tagged(1'000'001, Command(Complete("held", token)))});
+  EXPECT_EQ(client.Await(kWaits + kOver + 2).back().error().code(), 0);
 }
 
 TEST(PipelineTest, RefusesATagThatIsInFlight) {
@@ -164,6 +191,32 @@ TEST(PipelineTest, CarriesMoreThanMayBeInFlight) {
   }
   const auto results = client.AwaitByTag(kMessages * 1000);
   EXPECT_EQ(results.size(), kMessages * 1000);
+  EXPECT_TRUE(client.Close().status.ok());
+}
+
+TEST(PipelineTest, ReadsNoMoreWhileTooMuchIsInFlight) {
+  EngineControls controls;
+  ServiceFixture service({.engine = [&] { return MakeTestEngine(&controls); }});
+  controls.Hold();
+  PipelineClient client(&service);
+  constexpr size_t kCommands = 5000;
+  for (size_t sent = 0; sent < kCommands;) {
+    std::vector<v1::Command> commands;
+    for (; commands.size() < 1000; ++sent) {
+      commands.push_back(Command(Reserve("k" + std::to_string(sent))));
+    }
+    client.Send(commands);
+  }
+  AwaitTrue([&] { return controls.held() > 0; });
+  // It would be refused as soon as it is read, whatever the store does.
+  client.Send({Tagged(1'000'000, Command(Reserve("")))});
+  v1::GetNamespaceRequest request;
+  request.set_name("payments");
+  for (int i = 0; i < 100; ++i) service.Call(&Api::GetNamespace, request);
+  EXPECT_EQ(client.messages(), 0u);
+  controls.LetGo();
+  const auto results = client.AwaitByTag(kCommands + 1);
+  EXPECT_EQ(results.at(1'000'000).error().field(), "id.key");
   EXPECT_TRUE(client.Close().status.ok());
 }
 
