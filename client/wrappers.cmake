@@ -15,11 +15,16 @@ target_sources(idempotency_client PUBLIC
 add_library(idempotency_testing STATIC
   src/testing/in_process_connection.cc
   src/testing/ledger.cc
-  src/testing/ledger_entry.cc)
+  src/testing/ledger_entry.cc
+  src/testing/retry_review.cc
+  src/testing/review_scenario.cc
+  src/testing/review_scenarios.cc
+  src/testing/review_world.cc)
 add_library(idempotency::testing ALIAS idempotency_testing)
 target_sources(idempotency_testing PUBLIC
   FILE_SET HEADERS BASE_DIRS include FILES
-  include/idempotency/testing/in_process_connection.h)
+  include/idempotency/testing/in_process_connection.h
+  include/idempotency/testing/retry_review.h)
 target_link_libraries(idempotency_testing
   PUBLIC idempotency::client
-  PRIVATE idempotency_options absl::strings absl::synchronization absl::time)
+  PRIVATE idempotency_options absl::strings absl::synchronization absl::time Threads::Threads)
