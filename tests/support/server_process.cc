@@ -74,6 +74,7 @@ void ServerProcess::Start() {
 }
 
 int ServerProcess::Wait() {
+  if (pid_ <= 0) return -1;
   int status = 0;
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
@@ -82,17 +83,19 @@ int ServerProcess::Wait() {
 }
 
 void ServerProcess::Kill() {
-  if (pid_ < 0) return;
-  kill(pid_, SIGKILL);
+  Signal(SIGKILL);
   Wait();
 }
 
 int ServerProcess::Terminate() {
-  kill(pid_, SIGTERM);
+  Signal(SIGTERM);
   return Wait();
 }
 
-void ServerProcess::Signal(int signal) { kill(pid_, signal); }
+void ServerProcess::Signal(int signal) {
+  // Where it did not start, -1 would mean every process there is.
+  if (pid_ > 0) kill(pid_, signal);
+}
 
 std::shared_ptr<grpc::Channel> ServerProcess::Channel() const {
   grpc::ChannelArguments arguments;

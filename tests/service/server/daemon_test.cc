@@ -239,6 +239,7 @@ TEST(DaemonTest, ListensOnAUnixSocket) {
   const std::string socket = "unix:" + directory.path() + "/socket";
   // A process of our own: the fixture wants a port.
   const pid_t pid = fork();
+  ASSERT_GE(pid, 0);
   if (pid == 0) {
     const std::string listen = "--listen=" + socket;
     const char* binary = std::getenv("IDEMPOTENCYD");
@@ -264,6 +265,7 @@ TEST(DaemonTest, OutlivesTheReaderOfItsLog) {
   const TempDirectory directory;
   const std::string socket = "unix:" + directory.path() + "/socket";
   const pid_t pid = fork();
+  ASSERT_GE(pid, 0);
   if (pid == 0) {
     dup2(err[1], STDERR_FILENO);
     close(err[0]);
