@@ -185,6 +185,12 @@ NextStep AdviseEnded(const Entry& entry, bool reveal) {
   return entry.resolution.has_value() ? NextStep::kLookUpAnswer : NextStep::kUseResponse;
 }
 
+// What a Reserve shows to a caller who has shown the request.
+Shown ShownTo(const Entry& entry, const std::optional<Fingerprint>& given) {
+  const bool reveal = Reveals(entry, given);
+  return Shown{.digest = reveal, .response = reveal};
+}
+
 Lease LeaseOf(const Entry& entry, SystemTime now) {
   return Lease{.fencing_token = entry.newest().token,
                .expire_time = entry.lease_end,
@@ -337,13 +343,14 @@ ReserveResponse Ledger::Acquire(Entry& entry, const ReserveRequest& request, uin
   return ReserveResponse{.outcome = ReserveOutcome::kAcquired,
                          .next_step = NextStep::kProceed,
                          .lease = LeaseOf(entry, now),
-                         .operation = View(entry, policy, now, {}),
+                         .operation = View(entry, policy, now, ShownTo(entry, request.fingerprint)),
                          .detail = "acquired"};
 }
 
 ReserveResponse Ledger::ReservePending(const Entry& entry, const ReserveRequest& request,
                                        SystemTime now) const {
-  const Operation operation = View(entry, PolicyOf(request.id), now, {});
+  const Operation operation =
+      View(entry, PolicyOf(request.id), now, ShownTo(entry, request.fingerprint));
   if (entry.newest().id == request.attempt_id) {
     return ReserveResponse{.outcome = ReserveOutcome::kAlreadyHeld,
                            .next_step = NextStep::kProceedUnlessStarted,
@@ -361,12 +368,11 @@ ReserveResponse Ledger::ReservePending(const Entry& entry, const ReserveRequest&
 ReserveResponse Ledger::ReserveEnded(const Entry& entry, const ReserveRequest& request,
                                      SystemTime now) const {
   const bool expired = entry.state == OperationState::kExpired;
-  const bool reveal = !expired && Reveals(entry, request.fingerprint);
+  const Shown shown = ShownTo(entry, request.fingerprint);
   return ReserveResponse{
       .outcome = expired ? ReserveOutcome::kExpired : ReserveOutcome::kCompleted,
-      .next_step = AdviseEnded(entry, reveal),
-      .operation =
-          View(entry, PolicyOf(request.id), now, Shown{.digest = reveal, .response = reveal}),
+      .next_step = AdviseEnded(entry, shown.response),
+      .operation = View(entry, PolicyOf(request.id), now, shown),
       .detail = expired ? "it ended, and its answer is no longer kept" : "it has ended"};
 }
 
@@ -378,10 +384,11 @@ ReserveResponse Ledger::ReserveUnresolved(Entry& entry, const ReserveRequest& re
     entry.earlier = std::exchange(entry.unknown, std::nullopt);
     return Acquire(entry, request, entry.earlier->attempt + 1, grant.lease_limit, now);
   }
-  ReserveResponse response{.outcome = ReserveOutcome::kUnresolved,
-                           .next_step = NextStep::kReconcileFirst,
-                           .operation = View(entry, policy, now, {}),
-                           .detail = "its outcome is unknown"};
+  ReserveResponse response{
+      .outcome = ReserveOutcome::kUnresolved,
+      .next_step = NextStep::kReconcileFirst,
+      .operation = View(entry, policy, now, ShownTo(entry, request.fingerprint)),
+      .detail = "its outcome is unknown"};
   if (grant.at.has_value()) {
     response.next_step = NextStep::kReserveAgain;
     response.retry_after = std::max(Duration(0), *grant.at - now);
@@ -517,9 +524,9 @@ absl::StatusOr<ReleaseResponse> Ledger::Release(const ReleaseRequest& request, S
   if (!owned.ok()) return owned.status();
   const auto& [entry, standing] = *owned;
   const Try* one = entry->FindTry(request.fencing_token);
-  const bool same = one != nullptr && one->said == request.detail;
-  if (same && one->end == End::kReleased) return ReleaseResponse{OperationState::kFreed};
-  if (same && one->end == End::kReleasedToUnknown) {
+  // All that it says is that nothing happened: any repeat is the same.
+  if (one != nullptr && one->end == End::kReleased) return ReleaseResponse{OperationState::kFreed};
+  if (one != nullptr && one->end == End::kReleasedToUnknown) {
     return ReleaseResponse{OperationState::kUnresolved};
   }
   switch (standing) {
@@ -538,10 +545,10 @@ absl::StatusOr<ReleaseResponse> Ledger::Release(const ReleaseRequest& request, S
       return Stale();
   }
   if (entry->earlier.has_value()) {
-    entry->EndNewest(End::kReleasedToUnknown, request.detail);
+    entry->EndNewest(End::kReleasedToUnknown, {});
     entry->ReturnToEarlier(PolicyOf(request.id), now);
   } else {
-    entry->EndNewest(End::kReleased, request.detail);
+    entry->EndNewest(End::kReleased, {});
     entry->Free(now, kFreedMemory);
   }
   entry->Touch(now);
@@ -574,7 +581,7 @@ absl::StatusOr<MarkUnresolvedResponse> Ledger::MarkUnresolved(const MarkUnresolv
                 .not_before = std::max(since + Backoff(policy, attempt),
                                        now + request.retry_after.value_or(Duration(0))),
                 .reconcile_first = request.reconcile_first},
-        policy);
+        policy, now);
     if (!request.provider_request_id.empty()) {
       entry->kept.provider_request_id = request.provider_request_id;
     }
@@ -620,14 +627,14 @@ absl::StatusOr<GetOperationResponse> Ledger::Get(const GetOperationRequest& requ
   const NamespacePolicy& policy = PolicyOf(request.id);
   const Entry* entry = At(request.id, now);
   if (entry == nullptr) return Refuse(ErrorReason::kOperationNotFound);
-  const bool reveal = Reveals(*entry, request.fingerprint);
-  Advice advice = Advise(*entry, reveal, policy, now);
+  // What a Reserve would be told that shows the request.
+  Advice advice = Advise(*entry, true, policy, now);
   const bool compared = request.fingerprint.has_value() && entry->state != OperationState::kFreed;
   if (compared && !IsSameRequest(*entry, request.fingerprint, policy)) {
     advice = Advice{AdviseMismatch(*entry, request.fingerprint), std::nullopt};
   }
   return GetOperationResponse{
-      .operation = View(*entry, policy, now, Shown{.digest = reveal, .response = reveal}),
+      .operation = View(*entry, policy, now, ShownTo(*entry, request.fingerprint)),
       .next_step = advice.next_step,
       .retry_after = advice.retry_after};
 }

@@ -11,10 +11,13 @@ constexpr Duration kMinProtectedLease = std::chrono::seconds(1);
 
 using UnknownOutcome = NamespacePolicy::UnknownOutcome;
 
-// Under RERUN an unknown outcome is harmless, and forgotten.
-std::optional<SystemTime> ForgetUnknown(const Unknown& unknown, const NamespacePolicy& policy) {
-  if (policy.unknown_outcome != UnknownOutcome::kRerun) return std::nullopt;
-  return unknown.since + std::max(policy.retention, kFreedMemory);
+// Under RERUN an unknown outcome is harmless and forgotten, unless its owner asked for a person.
+std::optional<SystemTime> ForgetUnknown(const Unknown& unknown, const NamespacePolicy& policy,
+                                        SystemTime from) {
+  if (policy.unknown_outcome != UnknownOutcome::kRerun || unknown.reconcile_first) {
+    return std::nullopt;
+  }
+  return from + (policy.retention == Duration(0) ? kFreedMemory : policy.retention);
 }
 
 // The lease has ended before its owner reported.
@@ -27,7 +30,7 @@ void Lapse(Entry& entry, const NamespacePolicy& policy) {
                                 .attempt = attempt,
                                 .since = at,
                                 .not_before = at + Backoff(policy, attempt)},
-                        policy);
+                        policy, at);
   } else if (entry.earlier.has_value()) {
     entry.ReturnToEarlier(policy, at);
   } else {
@@ -71,12 +74,12 @@ void Entry::EndNewest(End end, std::string said) {
   if (tries.size() > kMaxEnded) tries.erase(tries.begin());
 }
 
-void Entry::BecomeUnknown(Unknown what, const NamespacePolicy& policy) {
+void Entry::BecomeUnknown(Unknown what, const NamespacePolicy& policy, SystemTime at) {
   state = OperationState::kUnresolved;
   kept.attempt = what.attempt;
   kept.dispatched = true;
   started = true;
-  forget = ForgetUnknown(what, policy);
+  forget = ForgetUnknown(what, policy, at);
   unknown = what;
 }
 
@@ -84,7 +87,7 @@ void Entry::ReturnToEarlier(const NamespacePolicy& policy, SystemTime at) {
   state = OperationState::kUnresolved;
   unknown = earlier;
   kept.attempt = unknown->attempt;
-  forget = ForgetUnknown(*unknown, policy);
+  forget = ForgetUnknown(*unknown, policy, unknown->since);
   if (forget.has_value()) forget = std::max(*forget, at + kFreedMemory);
 }
 
@@ -142,7 +145,7 @@ Grant AssessGrant(const Entry& entry, const NamespacePolicy& policy, SystemTime 
     case UnknownOutcome::kReconcileFirst:
       return {};
     case UnknownOutcome::kRerun:
-      return Grant{.at = unknown.since};
+      return unknown.reconcile_first ? Grant{} : Grant{.at = unknown.since};
     case UnknownOutcome::kRetrySameKey:
       break;
   }

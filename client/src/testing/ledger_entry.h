@@ -70,7 +70,7 @@ struct Entry {
 
   void Touch(SystemTime at);
   void EndNewest(End end, std::string said);
-  void BecomeUnknown(Unknown what, const NamespacePolicy& policy);
+  void BecomeUnknown(Unknown what, const NamespacePolicy& policy, SystemTime at);
   void ReturnToEarlier(const NamespacePolicy& policy, SystemTime at);
   void Free(SystemTime at, Duration memory);
   // COMPLETE, or FREED where nothing is kept.
