@@ -263,6 +263,15 @@ at 30m reserve b lease=30s
 at 40m30s complete b body=x
   error OPERATION_NOT_FOUND
 )"},
+    {"ALateMarkUnderRerunIsRememberedFromThen", R"(
+policy unknown_outcome=RERUN retention=1h
+at 0 reserve a lease=30s
+  ACQUIRED PROCEED token=1 attempt=1 until=30s
+at 59m mark a
+  UNRESOLVED RESERVE_AGAIN retry=0
+at 59m show
+  UNRESOLVED token=1 attempt=1 cause=TIMEOUT since=30s next=59m dispatched forgotten=1h59m
+)"},
     {"OtherPoliciesNeverForgetWhatIsUnresolved", R"(
 policy unknown_outcome=RETRY_SAME_KEY protection=1h max_attempts=2 retention=1h memory=0
 at 0 reserve a lease=30s
