@@ -1,27 +1,42 @@
 #include "client/src/grpc_connection.h"
 
+#include <functional>
 #include <memory>
 #include <stop_token>
 #include <utility>
 
+#include "absl/synchronization/notification.h"
 #include "client/src/convert.h"
 
 namespace idempotency::internal {
 namespace {
 
-// One call on the calling thread: checks and converts, waits, converts. `method` is one of a
-// generated stub.
-template <typename Stub, typename Request, typename Response, typename Value>
-auto Call(const Wires& wires, Stub& stub,
-          grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+using Service = Wires::Service;
+using Admin = Wires::Admin;
+
+// A generated method that starts a call; the function is called when it has ended, on any thread.
+template <typename Stub, typename Request, typename Response>
+using Method = void (Stub::*)(grpc::ClientContext*, const Request*, Response*,
+                              std::function<void(grpc::Status)>);
+
+// One call that this thread waits for: checks and converts, waits, converts.
+template <typename Request, typename Response, typename Stub, typename Value>
+auto Call(const Wires& wires, Stub* stub, Method<Stub, Request, Response> method,
           const Value& value, const CallOptions& options)
     -> absl::StatusOr<decltype(FromProto(std::declval<const Response&>()))> {
   if (absl::Status bad = CheckTexts(value); !bad.ok()) return bad;
   grpc::ClientContext context;
   if (absl::Status unfit = wires.Prepare(&context, options.timeout); !unfit.ok()) return unfit;
   const std::stop_callback on_stop(options.stop, [&context] { context.TryCancel(); });
+  const Request request = ToProto(value);
   Response response;
-  const grpc::Status status = (stub.*method)(&context, ToProto(value), &response);
+  grpc::Status status;
+  absl::Notification ended;
+  (stub->*method)(&context, &request, &response, [&](grpc::Status end) {
+    status = std::move(end);
+    ended.Notify();
+  });
+  ended.WaitForNotification();
   if (!status.ok()) return StatusOf(status, context);
   return FromProto(response);
 }
@@ -43,41 +58,44 @@ struct RenewCall {
 
 absl::StatusOr<ReserveResponse> GrpcConnection::Reserve(const ReserveRequest& request,
                                                         const CallOptions& options) {
-  return Call(*wires_, wires_->service(), &v1::IdempotencyService::Stub::Reserve, request, options);
+  return Call<v1::ReserveRequest, v1::ReserveResponse>(*wires_, wires_->service(),
+                                                       &Service::Reserve, request, options);
 }
 
 absl::StatusOr<RenewResponse> GrpcConnection::Renew(const RenewRequest& request,
                                                     const CallOptions& options) {
-  return Call(*wires_, wires_->service(), &v1::IdempotencyService::Stub::Renew, request, options);
+  return Call<v1::RenewRequest, v1::RenewResponse>(*wires_, wires_->service(), &Service::Renew,
+                                                   request, options);
 }
 
 absl::StatusOr<CompleteResponse> GrpcConnection::Complete(const CompleteRequest& request,
                                                           const CallOptions& options) {
-  return Call(*wires_, wires_->service(), &v1::IdempotencyService::Stub::Complete, request,
-              options);
+  return Call<v1::CompleteRequest, v1::CompleteResponse>(*wires_, wires_->service(),
+                                                         &Service::Complete, request, options);
 }
 
 absl::StatusOr<ReleaseResponse> GrpcConnection::Release(const ReleaseRequest& request,
                                                         const CallOptions& options) {
-  return Call(*wires_, wires_->service(), &v1::IdempotencyService::Stub::Release, request, options);
+  return Call<v1::ReleaseRequest, v1::ReleaseResponse>(*wires_, wires_->service(),
+                                                       &Service::Release, request, options);
 }
 
 absl::StatusOr<MarkUnresolvedResponse> GrpcConnection::MarkUnresolved(
     const MarkUnresolvedRequest& request, const CallOptions& options) {
-  return Call(*wires_, wires_->service(), &v1::IdempotencyService::Stub::MarkUnresolved, request,
-              options);
+  return Call<v1::MarkUnresolvedRequest, v1::MarkUnresolvedResponse>(
+      *wires_, wires_->service(), &Service::MarkUnresolved, request, options);
 }
 
 absl::StatusOr<GetOperationResponse> GrpcConnection::GetOperation(
     const GetOperationRequest& request, const CallOptions& options) {
-  return Call(*wires_, wires_->service(), &v1::IdempotencyService::Stub::GetOperation, request,
-              options);
+  return Call<v1::GetOperationRequest, v1::GetOperationResponse>(
+      *wires_, wires_->service(), &Service::GetOperation, request, options);
 }
 
 absl::StatusOr<Operation> GrpcConnection::Resolve(const ResolveRequest& request,
                                                   const CallOptions& options) {
-  return Call(*wires_, wires_->admin(), &v1::IdempotencyAdminService::Stub::ResolveOperation,
-              request, options);
+  return Call<v1::ResolveOperationRequest, v1::ResolveOperationResponse>(
+      *wires_, wires_->admin(), &Admin::ResolveOperation, request, options);
 }
 
 void GrpcConnection::AsyncRenew(RenewRequest request, CallOptions options, RenewDone done) {
@@ -88,14 +106,14 @@ void GrpcConnection::AsyncRenew(RenewRequest request, CallOptions options, Renew
   }
   call->request = ToProto(request);
   RenewCall* const raw = call.release();  // until it is answered
-  wires_->service().async()->Renew(&raw->context, &raw->request, &raw->response,
-                                   [raw](const grpc::Status& status) {
-                                     const InReaction reaction;
-                                     const std::unique_ptr<RenewCall> answered(raw);
-                                     if (!status.ok())
-                                       return std::move(raw->done)(StatusOf(status, raw->context));
-                                     std::move(raw->done)(FromProto(raw->response));
-                                   });
+  wires_->service()->Renew(&raw->context, &raw->request, &raw->response,
+                           [raw](const grpc::Status& status) {
+                             const InReaction reaction;
+                             const std::unique_ptr<RenewCall> answered(raw);
+                             if (!status.ok())
+                               return std::move(raw->done)(StatusOf(status, raw->context));
+                             std::move(raw->done)(FromProto(raw->response));
+                           });
 }
 
 }  // namespace idempotency::internal

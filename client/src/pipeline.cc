@@ -58,7 +58,7 @@ class Pipeline::Stream final
     if (absl::Status unfit = wires.Prepare(&context_); !unfit.ok()) return unfit;
     self_ = std::move(self);
     pipeline_->gate_->Enter();
-    wires.service().async()->Pipeline(&context_, this);
+    wires.service()->Pipeline(&context_, this);
     // Writes come from outside of the reactions.
     AddHold();
     StartRead(&response_);

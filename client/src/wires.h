@@ -50,8 +50,12 @@ class Wires {
   // As above, for a call that may take that long.
   absl::Status Prepare(grpc::ClientContext* context, Duration timeout) const;
 
-  v1::IdempotencyService::Stub& service() const { return *service_; }
-  v1::IdempotencyAdminService::Stub& admin() const { return *admin_; }
+  // By callbacks. Blocking calls are not used: with them, nobody looks after the channel between
+  // two calls, and a service that is back is noticed seconds later.
+  using Service = v1::IdempotencyService::StubInterface::async_interface;
+  using Admin = v1::IdempotencyAdminService::StubInterface::async_interface;
+  Service* service() const { return service_->async(); }
+  Admin* admin() const { return admin_->async(); }
 
  private:
   explicit Wires(ConnectionOptions options);
