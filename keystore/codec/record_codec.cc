@@ -486,7 +486,7 @@ void PutIdentity(const Record& record, uint64_t flags, ByteWriter& out) {
 
 void ReadIdentity(Record& record, uint64_t flags, ByteReader& in) {
   record.token = in.Varint();
-  record.changes = in.Varint32();
+  record.changes = in.Varint();
   record.attempt = (flags & kAttempt) != 0 ? in.Varint32() : kUsualAttempt;
   if (!(flags & kNoAttemptId)) record.attempt_id = ReadDigest(in);
   if (flags & kFingerprint) {

@@ -169,8 +169,8 @@ struct Event {
 struct Unknown {
   UnresolvedCause cause = UnresolvedCause::kNone;
   uint32_t attempt = 0;
-  // The earlier of when it was marked and when its lease ended: settle time, backoff and
-  // (under RERUN) forgetting count from here.
+  // The earlier of when it was marked and when its lease ended: settle time and backoff count
+  // from here, and (under RERUN) forgetting, where no later mark came.
   Time since;
   // Not before this is another attempt granted, whatever the policy's backoff.
   Time next_attempt_time;
@@ -191,7 +191,7 @@ struct Record {
   // Digest of the attempt_id that acquired last.
   Digest attempt_id;
   // Rises with every change, also with those that time alone makes. With `token` it is the etag.
-  uint32_t changes = 0;
+  uint64_t changes = 0;
 
   Fingerprint fingerprint;
   Owner owner;
