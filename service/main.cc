@@ -37,6 +37,9 @@ constexpr int kExitStopped = 0;
 constexpr int kExitCannotStart = 1;
 constexpr int kExitWrongUsage = 2;
 constexpr int kExitEngineDead = 70;
+// Accepted commands were still running when the drain had to end. All that was acknowledged is
+// durable; the rest is unknown to its callers, who send it again.
+constexpr int kExitNotDrained = 71;
 
 constexpr size_t kMebibyte = size_t{1024} * 1024;
 // Shorter than what supervisors usually grant between SIGTERM and SIGKILL.
@@ -64,6 +67,16 @@ sigset_t BlockSignals() {
   return signals;
 }
 
+// A second SIGTERM or Ctrl-C ends the process at once. Nothing else that may come does: not a
+// reload, and not the news that the engine has died, which the exit code tells.
+void LetSignalsEndTheDrain() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+}
+
 int Complain(const absl::Status& wrong_usage) {
   std::cerr << "idempotencyd: " << std::string(wrong_usage.message()) << std::endl;
   return kExitWrongUsage;
@@ -84,9 +97,9 @@ void WriteGrpcLog(gpr_log_func_args* line) {
 // Ends the process where stopping takes too long: everything acknowledged is durable.
 class Watchdog {
  public:
-  explicit Watchdog(int exit_code)
-      : thread_([this, exit_code] {
-          if (!done_.WaitForNotificationWithTimeout(kDrainTimeout)) _exit(exit_code);
+  Watchdog()
+      : thread_([this] {
+          if (!done_.WaitForNotificationWithTimeout(kDrainTimeout)) _exit(kExitNotDrained);
         }) {}
   ~Watchdog() {
     done_.Notify();
@@ -119,13 +132,13 @@ class Daemon {
       return kExitCannotStart;
     }
     const int exit_code = WaitForEnd();
-    // A second signal ends the process at once.
-    pthread_sigmask(SIG_UNBLOCK, &signals_, nullptr);
-    Watchdog watchdog(exit_code);
+    LetSignalsEndTheDrain();
+    Watchdog watchdog;
     server_->Drain();
     server_.reset();
-    log_.Write(LogLevel::kInfo, "stopped", {{"exit_code", exit_code}});
-    return exit_code;
+    const int last_word = engine_dead_ ? kExitEngineDead : exit_code;
+    log_.Write(LogLevel::kInfo, "stopped", {{"exit_code", last_word}});
+    return last_word;
   }
 
  private:

@@ -19,16 +19,18 @@ Ticker::Ticker(keystore::KeyStore* store, keystore::Clock* clock, Hooks hooks)
 Ticker::~Ticker() { Stop(); }
 
 void Ticker::Start() {
-  thread_ = std::thread([this] { Loop(); });
+  timers_ = std::thread([this] { RunTimers(); });
+  seconds_ = std::thread([this] { RunSeconds(); });
 }
 
 void Ticker::Stop() {
-  if (!thread_.joinable()) return;
+  if (!timers_.joinable()) return;
   {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
   }
-  thread_.join();
+  timers_.join();
+  seconds_.join();
 }
 
 void Ticker::Wake() {
@@ -36,41 +38,51 @@ void Ticker::Wake() {
   woken_ = true;
 }
 
-void Ticker::Loop() {
+void Ticker::RunTimers() {
   do {
-    RunDue();
-  } while (Sleep(UntilNext()));
+    store_->RunTimers();
+    SweepIfDue();
+  } while (SleepUntilWoken(UntilNextTimer()));
 }
 
-void Ticker::RunDue() {
-  store_->RunTimers();
-  const core::Now now = clock_->Read();
-  if (now.in_doubt != in_doubt_) {
-    in_doubt_ = now.in_doubt;
-    if (hooks_.on_doubt) hooks_.on_doubt(in_doubt_);
-  }
-  if (now.latest >= next_sweep_) {
-    next_sweep_ = now.latest + kSweepInterval;
-    store_->Sweep();
-  }
-  if (now.latest >= next_second_) {
-    next_second_ = now.latest + kSecond;
+void Ticker::RunSeconds() {
+  do {
+    const core::Now now = clock_->Read();
+    NoteDoubt(now.in_doubt);
     if (hooks_.on_second) hooks_.on_second(now.latest);
-  }
+  } while (SleepForASecond());
 }
 
-absl::Duration Ticker::UntilNext() const {
+void Ticker::SweepIfDue() {
+  const core::Time now = clock_->Read().latest;
+  if (now < next_sweep_) return;
+  next_sweep_ = now + kSweepInterval;
+  store_->Sweep();
+}
+
+void Ticker::NoteDoubt(bool in_doubt) {
+  if (in_doubt == in_doubt_) return;
+  in_doubt_ = in_doubt;
+  if (hooks_.on_doubt) hooks_.on_doubt(in_doubt);
+}
+
+absl::Duration Ticker::UntilNextTimer() const {
   const core::Time now = clock_->Read().latest;
   core::Duration left = kSecond;
   if (const auto next = store_->NextTimer()) left = std::min(left, core::Remaining(*next, now));
   return std::max(absl::Milliseconds(left.count()), kShortestSleep);
 }
 
-bool Ticker::Sleep(absl::Duration most) {
+bool Ticker::SleepUntilWoken(absl::Duration most) {
   absl::MutexLock lock(&mutex_);
   mutex_.AwaitWithTimeout(absl::Condition(this, &Ticker::IsWoken), most);
   woken_ = false;
   return !stopping_;
+}
+
+bool Ticker::SleepForASecond() {
+  absl::MutexLock lock(&mutex_);
+  return !mutex_.AwaitWithTimeout(absl::Condition(&stopping_), absl::Milliseconds(kSecond.count()));
 }
 
 }  // namespace idempotency::service

@@ -1,8 +1,10 @@
 // The service's sense of time passing: ends waits and finds lapses when they are due, gives
 // back space, keeps the clock's mark, and notices an engine that has died in the background.
 //
-// It sleeps until the next time that the key store names, and is woken where an earlier one
-// comes up. How long it sleeps is real time; what is due is decided by the service's clock.
+// Two threads. One sleeps until the next time that the key store names, and is woken where an
+// earlier one comes up; it may find itself running other callers' commands for as long as there
+// are any, so what is due every second has the other. How long they sleep is real time; what is
+// due is decided by the service's clock.
 #ifndef IDEMPOTENCY_SERVICE_TICKER_H_
 #define IDEMPOTENCY_SERVICE_TICKER_H_
 
@@ -38,33 +40,35 @@ class Ticker {
 
   // Once, and not before all that the hooks need is there.
   void Start();
-  // Returns when its thread has ended. Nothing where it does not run.
+  // Returns when its threads have ended. Nothing where they do not run.
   void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Something is due earlier than it was. Does not block.
   void Wake() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  void Loop() ABSL_LOCKS_EXCLUDED(mutex_);
-  void RunDue();
-  absl::Duration UntilNext() const;
-  // False when it is time to stop.
-  bool Sleep(absl::Duration most) ABSL_LOCKS_EXCLUDED(mutex_);
+  void RunTimers() ABSL_LOCKS_EXCLUDED(mutex_);
+  void RunSeconds() ABSL_LOCKS_EXCLUDED(mutex_);
+  void SweepIfDue();
+  void NoteDoubt(bool in_doubt);
+  absl::Duration UntilNextTimer() const;
+  // Each is false when it is time to stop.
+  bool SleepUntilWoken(absl::Duration most) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool SleepForASecond() ABSL_LOCKS_EXCLUDED(mutex_);
   bool IsWoken() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return stopping_ || woken_; }
 
   keystore::KeyStore* const store_;
   keystore::Clock* const clock_;
   const Hooks hooks_;
 
-  // Of the loop's thread alone.
-  core::Time next_second_;
-  core::Time next_sweep_;
-  bool in_doubt_ = false;
+  core::Time next_sweep_;  // of the timers' thread alone
+  bool in_doubt_ = false;  // of the seconds' thread alone
 
   absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool woken_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+  std::thread timers_;
+  std::thread seconds_;
 };
 
 }  // namespace idempotency::service
