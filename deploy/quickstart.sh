@@ -99,7 +99,8 @@ ctl() {
   "$bin/idempotencyctl" "$@" >"$work/answer" 2>&1 || got=$?
   sed 's/^/    | /' "$work/answer"
   if [ "$got" -ne "$want" ]; then
-    echo "quickstart: expected exit code $want, got $got" >&2
+    echo "quickstart: expected exit code $want, got $got; the service says:" >&2
+    tail -n 5 "$work/server.log" >&2
     exit 1
   fi
 }

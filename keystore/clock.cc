@@ -119,7 +119,8 @@ absl::Status ClockMark::Load(core::Time* mark) const {
   close(file);
   const core::Time stored{core::Duration(GetLittleEndian(bytes.data() + 8, 8))};
   if (size != static_cast<ssize_t>(kMarkBytes) || longer || bytes != EncodeMark(stored)) {
-    return absl::DataLossError(path_ + " is damaged; see the runbook on the clock mark");
+    return absl::DataLossError(path_ +
+                               " is damaged; remove the file to go by the wall clock alone");
   }
   *mark = stored;
   return absl::OkStatus();

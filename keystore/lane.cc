@@ -387,6 +387,13 @@ PendingCommandPtr Lane::TakeReady(uint64_t id) {
   return taken;
 }
 
+// A cancelled command that may have had its effect is answered, but waits for nothing more.
+void Lane::StopWaiting(uint64_t id) {
+  for (const PendingCommandPtr& command : ready_) {
+    if (command->id == id) command->wait_until = core::Time{};
+  }
+}
+
 void Lane::RunErrands(Errands errands) {
   for (const uint64_t id : errands.cancel) {
     if (PendingCommandPtr waiter = waiters_.Take(id)) {
@@ -394,6 +401,8 @@ void Lane::RunErrands(Errands errands) {
       AnswerCancelled(*waiter);
     } else if (PendingCommandPtr woken = TakeReady(id)) {
       AnswerCancelled(*woken);
+    } else {
+      StopWaiting(id);
     }
   }
   for (const core::Key& key : errands.wake) WakeAll(waiters_.TakeKey(key));

@@ -137,6 +137,7 @@ class Lane {
   void StepAgain(std::vector<PendingCommandPtr> commands);
   void WakeAll(std::vector<PendingCommandPtr> waiters);
   PendingCommandPtr TakeReady(uint64_t id);
+  void StopWaiting(uint64_t id);
   void SubmitInternal(core::Key key, core::Command command, ReplyCallback done);
   void Answer(PendingCommand& command, core::Answer answer, core::Time server_time);
   void AnswerCancelled(PendingCommand& command);

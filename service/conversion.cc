@@ -105,9 +105,16 @@ core::Time NextAttemptTime(const core::Record& record, const core::Policy& polic
   return std::max(grant.at, record.unknown->since);
 }
 
-void FillNextAttempt(const core::Record& record, const core::Policy& policy, core::Time now,
+// An answer that says what comes next is not contradicted, also where it knows of a doubt about
+// the clock that the record does not show.
+template <typename Answer>
+void FillNextAttempt(const Answer& answer, const core::Policy& policy, core::Time now,
                      v1::Operation* out) {
-  SetIfSet(NextAttemptTime(record, policy, now), &v1::Operation::mutable_next_attempt_time, out);
+  if (answer.operation == nullptr || answer.next_step == core::NextStep::kReconcileFirst) return;
+  core::Time at = NextAttemptTime(*answer.operation, policy, now);
+  const core::Duration wait = answer.retry_after.value_or(core::Duration::zero());
+  if (core::IsSet(at) && at <= now && wait > core::Duration::zero()) at = core::Add(now, wait);
+  SetIfSet(at, &v1::Operation::mutable_next_attempt_time, out);
 }
 
 // --- Parts of answers ---------------------------------------------------------------------
@@ -176,7 +183,7 @@ std::optional<Failure> FillResponse(const keystore::Reply& reply, const AnswerCo
     FillMismatch(context.id, *answer->operation, out->mutable_operation());
     return std::nullopt;
   }
-  FillNextAttempt(*answer->operation, context.policy, reply.server_time, out->mutable_operation());
+  FillNextAttempt(*answer, context.policy, reply.server_time, out->mutable_operation());
   const Shown shown{answer->reveal, answer->reveal, false};
   return FillOperation(context.id, *answer->operation, shown, out->mutable_operation());
 }
@@ -218,7 +225,7 @@ std::optional<Failure> FillResponse(const keystore::Reply& reply, const AnswerCo
   out->set_next_step(ToProto(answer->next_step));
   FillRetryAfter(answer->retry_after, out);
   if (answer->operation == nullptr) return std::nullopt;
-  FillNextAttempt(*answer->operation, context.policy, reply.server_time, out->mutable_operation());
+  FillNextAttempt(*answer, context.policy, reply.server_time, out->mutable_operation());
   return FillOperation(context.id, *answer->operation, Shown{}, out->mutable_operation());
 }
 
@@ -230,7 +237,7 @@ std::optional<Failure> FillResponse(const keystore::Reply& reply, const AnswerCo
   out->set_next_step(ToProto(answer->next_step));
   FillRetryAfter(answer->retry_after, out);
   SetTimestamp(reply.server_time, out->mutable_server_time());
-  FillNextAttempt(*answer->operation, context.policy, reply.server_time, out->mutable_operation());
+  FillNextAttempt(*answer, context.policy, reply.server_time, out->mutable_operation());
   const Shown shown{answer->reveal, answer->reveal, true};
   return FillOperation(context.id, *answer->operation, shown, out->mutable_operation());
 }
@@ -244,7 +251,7 @@ std::optional<Failure> FillResponse(const keystore::Reply& reply, const AnswerCo
   out->set_next_step(ToProto(answer->next_step));
   SetTimestamp(reply.server_time, out->mutable_server_time());
   out->set_detail(std::string(DescribeNext(*answer->operation, answer->next_step)));
-  FillNextAttempt(*answer->operation, context.policy, reply.server_time, out->mutable_operation());
+  FillNextAttempt(*answer, context.policy, reply.server_time, out->mutable_operation());
   return FillOperation(context.id, *answer->operation, Shown{true, true, true},
                        out->mutable_operation());
 }
@@ -276,7 +283,8 @@ v1::Operation ToListed(const keystore::ListEntry& entry, const core::Policy& pol
     *operation.mutable_id() = id;
     return operation;
   }
-  FillNextAttempt(*entry.record, policy, now, &operation);
+  SetIfSet(NextAttemptTime(*entry.record, policy, now), &v1::Operation::mutable_next_attempt_time,
+           &operation);
   // Nothing that can be unreadable is shown.
   (void)FillOperation(id, *entry.record, Shown{}, &operation);
   return operation;

@@ -334,8 +334,7 @@ Checked<core::Duration> CheckWait(const google::protobuf::Duration& wait,
   return asked;
 }
 
-// --- For operators
-// --------------------------------------------------------------------------------
+// --- For operators ----------------------------------------------------------------------------
 
 Checked<core::ResolveCommand> CheckResolve(const v1::ResolveOperationRequest& request,
                                            const core::Policy& policy) {

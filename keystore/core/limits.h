@@ -1,5 +1,5 @@
 // Every limit and built-in default, with its unit. Checked at the edge (service/validation),
-// documented in README.md, tested at the boundary. Source: the agreed design, section 4.
+// documented in README.md, tested at the boundary.
 #ifndef IDEMPOTENCY_KEYSTORE_CORE_LIMITS_H_
 #define IDEMPOTENCY_KEYSTORE_CORE_LIMITS_H_
 
