@@ -23,6 +23,8 @@ constexpr char kAdminServiceName[] = "idempotency.v1.IdempotencyAdminService";
 constexpr size_t kMaxQueuedWork = 64;
 // What all connections together may hold in buffers.
 constexpr size_t kTransportMemoryBytes = size_t{512} * 1024 * 1024;
+// Calls and streams at once; a client opens more when some of them have ended, or connects anew.
+constexpr int kMaxStreamsPerConnection = 1'000;
 constexpr int kMaxRequestMetadataBytes = 8 * 1024;
 constexpr int kHandshakeTimeoutMs = 10'000;
 // Clients may ping an idle connection this often.
@@ -58,6 +60,7 @@ void PrepareGrpc() {
 void SetLimits(grpc::ServerBuilder* builder) {
   builder->SetMaxReceiveMessageSize(static_cast<int>(core::kMaxReceiveMessageBytes));
   builder->SetMaxSendMessageSize(static_cast<int>(core::kMaxSendMessageBytes));
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
   builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxRequestMetadataBytes);
   builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,

@@ -112,7 +112,8 @@ void BatchCall::Admit(const Caller& caller, v1::Command* command, size_t index,
 void BatchCall::OnReply(const keystore::Reply& reply, size_t index) {
   // A cancelled command leaves its result empty: nobody receives it any more.
   if (!reply.cancelled) {
-    desk()->Answer(reply, tickets_[index], response_.mutable_results(static_cast<int>(index)));
+    AnswerWithin(core::kMaxSendMessageBytes, *desk(), reply, tickets_[index], &kept_bytes_,
+                 response_.mutable_results(static_cast<int>(index)));
   }
   NoteAnswered();
 }
@@ -125,6 +126,21 @@ void BatchCall::NoteAnswered() {
 
 void BatchCall::OnCancel() {
   for (const keystore::CancelHandle& handle : handles_) desk()->store()->Cancel(handle);
+}
+
+void AnswerWithin(size_t max_bytes, const FrontDesk& desk, const keystore::Reply& reply,
+                  const Ticket& ticket, std::atomic<size_t>* kept_bytes, v1::Result* result) {
+  if (const size_t shown = ShownResponseBytes(reply);
+      shown > 0 && kept_bytes->load() + shown > max_bytes) {
+    *result = TooLarge(result->tag());
+    return;
+  }
+  desk.Answer(reply, ticket, result);
+  const size_t bytes = result->ByteSizeLong() + kResultOverheadBytes;
+  const size_t kept = kept_bytes->fetch_add(bytes) + bytes;
+  if (kept <= max_bytes || !IsOnlyRead(*result)) return;
+  *result = TooLarge(result->tag());
+  kept_bytes->fetch_sub(bytes);
 }
 
 void FitResults(size_t max_bytes, v1::BatchResponse* response) {

@@ -32,10 +32,19 @@ class BatchCall final : public UnaryReactor {
   RepairedTexts texts_;
   std::vector<Ticket> tickets_;
   std::vector<keystore::CancelHandle> handles_;
-  v1::BatchResponse response_;  // each result is written by one reply alone
+  v1::BatchResponse response_;         // each result is written by one reply alone
+  std::atomic<size_t> kept_bytes_{0};  // of all results that are there
   // Commands not yet answered, and one more until all are submitted.
   std::atomic<size_t> unanswered_{1};
 };
+
+// Answers one command of several whose results, kept_bytes of them so far, are to stay within
+// max_bytes. One that has only read and does not fit becomes the error below at once, and a large
+// response is not even copied; one that has changed something is kept whatever its size.
+//
+// Thread safety: may be called from several threads, each with a result of its own.
+void AnswerWithin(size_t max_bytes, const FrontDesk& desk, const keystore::Reply& reply,
+                  const Ticket& ticket, std::atomic<size_t>* kept_bytes, v1::Result* result);
 
 // Keeps `response` within `max_bytes`: results that do not fit become errors that ask for the
 // command to be sent again by itself, which is safe for every command. Those that have changed

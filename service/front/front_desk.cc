@@ -93,7 +93,27 @@ constexpr char kIdRequired[] =
 
 Failure AccessDenied() { return Failure{core::Reason::kAccessDenied, {}, {}, std::nullopt}; }
 
+// The record that the answer shows with its response, or null.
+const core::Record* Revealed(const core::Answer& answer) {
+  if (const auto* reserve = std::get_if<core::ReserveAnswer>(&answer)) {
+    return reserve->reveal ? reserve->operation.get() : nullptr;
+  }
+  if (const auto* get = std::get_if<core::GetAnswer>(&answer)) {
+    return get->reveal ? get->operation.get() : nullptr;
+  }
+  if (const auto* inspect = std::get_if<core::InspectAnswer>(&answer)) {
+    return inspect->operation.get();
+  }
+  return nullptr;
+}
+
 }  // namespace
+
+size_t ShownResponseBytes(const keystore::Reply& reply) {
+  const core::Record* const record = Revealed(reply.answer);
+  if (record == nullptr || record->state != core::State::kComplete) return 0;
+  return record->response.bytes.view().size();
+}
 
 template <typename Request>
 Admission FrontDesk::AdmitAs(const Caller& caller, Verb verb, Permission permission,

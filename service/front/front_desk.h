@@ -8,6 +8,7 @@
 #ifndef IDEMPOTENCY_SERVICE_FRONT_FRONT_DESK_H_
 #define IDEMPOTENCY_SERVICE_FRONT_FRONT_DESK_H_
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -50,6 +51,10 @@ struct Admitted {
 };
 
 using Admission = std::variant<Admitted, Failure>;
+
+// How much of a stored response the answer to this will copy: large answers can be told, and
+// refused, before they are made. Zero for every answer to a command that changed something.
+size_t ShownResponseBytes(const keystore::Reply& reply);
 
 // Thread safety: all methods may be called from any thread; none blocks.
 class FrontDesk {

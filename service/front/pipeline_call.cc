@@ -37,6 +37,21 @@ Failure TagInFlight() {
                  std::nullopt};
 }
 
+// What the answers before it leave no room for.
+Failure TooMuchHeld() {
+  return Failure{core::Reason::kOverloaded,
+                 {},
+                 "Too many large answers of this stream have not been taken; take them, and send "
+                 "the command again.",
+                 core::kOverloadRetryAfter};
+}
+
+// Of the response that the command reports; all else in a command is small.
+size_t ReportedBytes(const core::Command& command) {
+  const auto* complete = std::get_if<core::CompleteCommand>(&command);
+  return complete == nullptr ? 0 : complete->response.bytes.view().size();
+}
+
 Failure Stopping() {
   return Failure{core::Reason::kStoreUnavailable,
                  {},
@@ -163,12 +178,21 @@ void PipelineCall::RefuseStream(Failure failure) {
 
 // --- One message --------------------------------------------------------------------------------
 
-void PipelineCall::Handle(v1::PipelineRequest request, const RepairedTexts& texts) {
+bool PipelineCall::BeginHandling() {
+  Todo todo;
   {
     absl::MutexLock lock(&mutex_);
     reading_ = false;
-    handling_ = true;
+    handling_ = !finished_ && !failure_;
+    if (handling_) return true;
+    Advance(&todo);
   }
+  Do(std::move(todo));
+  return false;
+}
+
+void PipelineCall::Handle(v1::PipelineRequest request, const RepairedTexts& texts) {
+  if (!BeginHandling()) return;
   const auto message = std::make_shared<Message>();
   const Caller caller = CallerOf(*context_);
   Submissions submissions;
@@ -220,7 +244,10 @@ void PipelineCall::AdmitOne(const Caller& caller, v1::Command* command,
     ++message->unanswered;
     ++prompt_in_flight_;
   }
-  in_flight_.emplace(tag, Flight{std::move(admitted.ticket), waits ? nullptr : message, {}});
+  const size_t request_bytes = ReportedBytes(admitted.request.command);
+  request_bytes_in_flight_ += request_bytes;
+  in_flight_.emplace(
+      tag, Flight{std::move(admitted.ticket), waits ? nullptr : message, {}, request_bytes});
   tags->push_back(tag);
   submissions->emplace_back(std::move(admitted.request),
                             [this, tag](keystore::Reply reply) { OnReply(tag, reply); });
@@ -228,14 +255,18 @@ void PipelineCall::AdmitOne(const Caller& caller, v1::Command* command,
 
 void PipelineCall::OnReply(uint64_t tag, const keystore::Reply& reply) {
   Ticket ticket;
+  bool fits = true;
   {
     absl::MutexLock lock(&mutex_);
     // It stays in flight until its result is out.
     ticket = std::move(in_flight_.at(tag).ticket);
+    const size_t shown = ShownResponseBytes(reply);
+    fits = shown == 0 || outbox_bytes_ + shown <= kMaxPipelineHeldBytes;
   }
   v1::Result result;
   result.set_tag(tag);
-  if (!reply.cancelled) desk_->Answer(reply, ticket, &result);
+  if (!fits) *result.mutable_error() = ToError(TooMuchHeld());
+  if (fits && !reply.cancelled) desk_->Answer(reply, ticket, &result);
   Todo todo;
   {
     absl::MutexLock lock(&mutex_);
@@ -244,6 +275,7 @@ void PipelineCall::OnReply(uint64_t tag, const keystore::Reply& reply) {
     Message* const message = flight->second.message.get();
     if (message != nullptr) --prompt_in_flight_;
     if (message == nullptr || --message->unanswered == 0) Ripen();
+    request_bytes_in_flight_ -= flight->second.request_bytes;
     in_flight_.erase(flight);
     Advance(&todo);
   }
@@ -267,6 +299,8 @@ void PipelineCall::Stop(Todo* todo) {
 }
 
 void PipelineCall::Advance(Todo* todo) {
+  // gRPC takes nothing after the end; a read may still come back.
+  if (finished_) return;
   if (cancelled_) {
     outbox_.clear();
     outbox_bytes_ = 0;
@@ -307,7 +341,8 @@ v1::PipelineResponse PipelineCall::TakeResponse() {
 
 bool PipelineCall::MayRead() const {
   return !reading_ && !handling_ && !closed_ && prompt_in_flight_ < kMaxPipelinedCommands &&
-         outbox_bytes_ < kMaxPipelineOutboxBytes;
+         outbox_bytes_ < kMaxPipelineOutboxBytes &&
+         request_bytes_in_flight_ <= kMaxPipelineRequestBytes;
 }
 
 bool PipelineCall::IsOver() const {

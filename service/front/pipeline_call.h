@@ -40,6 +40,12 @@ namespace idempotency::service {
 // which they are answered at once.
 inline constexpr size_t kMaxPipelinedCommands = 4096;
 inline constexpr size_t kMaxPipelineOutboxBytes = 8 * 1024 * 1024;
+// Likewise of the responses that commands in flight report.
+inline constexpr size_t kMaxPipelineRequestBytes = 8 * 1024 * 1024;
+// What was in flight when the outbox filled up is answered all the same. Above this, a response
+// that was only read is not kept for a caller that does not take the ones before: an error asks
+// for the command to be sent again.
+inline constexpr size_t kMaxPipelineHeldBytes = 32 * 1024 * 1024;
 
 class PipelineCall;
 
@@ -82,6 +88,7 @@ class PipelineCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
     Ticket ticket;
     std::shared_ptr<Message> message;  // null: the command waits
     keystore::CancelHandle handle;     // only where it waits
+    size_t request_bytes = 0;          // of the response that it reports
   };
   struct Outgoing {
     v1::Result result;
@@ -105,6 +112,9 @@ class PipelineCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   void OnCancel() override ABSL_LOCKS_EXCLUDED(mutex_);
   void OnDone() override;
 
+  // False where the stream ends: a message that was still read then is not begun, and the status
+  // tells the client to send it again.
+  bool BeginHandling() ABSL_LOCKS_EXCLUDED(mutex_);
   void Handle(v1::PipelineRequest request, const RepairedTexts& texts) ABSL_LOCKS_EXCLUDED(mutex_);
   // Puts the command in flight and to the submissions, or its error out.
   void AdmitOne(const Caller& caller, v1::Command* command, const std::shared_ptr<Message>& message,
@@ -153,6 +163,7 @@ class PipelineCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   absl::flat_hash_map<uint64_t, Flight> in_flight_ ABSL_GUARDED_BY(mutex_);
   // Those of them that do not wait.
   size_t prompt_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t request_bytes_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
   std::deque<Outgoing> outbox_ ABSL_GUARDED_BY(mutex_);
   size_t outbox_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };

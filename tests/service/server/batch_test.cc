@@ -1,10 +1,16 @@
 // Batch: the meaning of the unary methods, many at once.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "keystore/core/limits.h"
 #include "service/front/batch_call.h"
+#include "service/response.h"
 #include "tests/service/server/commands.h"
 #include "tests/service/server/pipeline_client.h"
 #include "tests/support/service_fixture.h"
@@ -203,6 +209,69 @@ TEST(BatchTest, AnswersThatDoNotFitAreToBeAskedForSingly) {
   }
   // What has changed something is told whatever else there is to tell.
   EXPECT_EQ(batch.response.results(6).reserve().outcome(), v1::RESERVE_OUTCOME_ACQUIRED);
+}
+
+// What a batch of this many reads of one operation holds at most while it is answered.
+size_t PeakOfReads(const keystore::Reply& reply, service::Verb verb, int count) {
+  const service::FrontDesk desk(nullptr, nullptr, nullptr, nullptr, nullptr);
+  const service::Ticket ticket{verb, Id("k"), std::make_shared<core::Policy>(), std::nullopt};
+  v1::BatchResponse response;
+  std::atomic<size_t> kept_bytes{0};
+  size_t held = 0;
+  size_t peak = 0;
+  for (int i = 0; i < count; ++i) {
+    v1::Result* const result = response.add_results();
+    service::AnswerWithin(core::kMaxSendMessageBytes, desk, reply, ticket, &kept_bytes, result);
+    held += result->ByteSizeLong();
+    peak = std::max(peak, held);
+    EXPECT_EQ(result->has_error(), i > 0) << i;
+  }
+  return peak;
+}
+
+TEST(BatchTest, AThousandReadsOfOneLargeResponseDoNotFillTheMemory) {
+  v1::CachedResponse reported;
+  reported.set_body(std::string(core::kMaxResponseBytes, 'b'));
+  const auto record = std::make_shared<core::Record>();
+  record->state = core::State::kComplete;
+  record->verdict = core::Verdict::kSucceeded;
+  record->response = service::StoreResponse(reported, core::kMaxResponseBytes);
+  // Room for one of them and for a thousand errors, and no more for another.
+  constexpr size_t kMost = core::kMaxResponseBytes + size_t{1024} * 512;
+  keystore::Reply reply;
+  reply.answer = core::GetAnswer{record, core::NextStep::kUseResponse, std::nullopt, true};
+  EXPECT_LE(PeakOfReads(reply, service::Verb::kGet, 1024), kMost);
+  reply.answer = core::ReserveAnswer{core::ReserveOutcome::kCompleted,
+                                     core::NextStep::kUseResponse,
+                                     std::nullopt,
+                                     record,
+                                     true,
+                                     std::nullopt};
+  EXPECT_LE(PeakOfReads(reply, service::Verb::kReserve, 1024), kMost);
+}
+
+TEST(BatchTest, WhatHasChangedSomethingIsKeptWhereNoReadFits) {
+  const auto record = std::make_shared<core::Record>();
+  keystore::Reply reply;
+  reply.answer = core::ReserveAnswer{core::ReserveOutcome::kAcquired,
+                                     core::NextStep::kProceed,
+                                     core::Lease{},
+                                     record,
+                                     true,
+                                     std::nullopt};
+  const service::FrontDesk desk(nullptr, nullptr, nullptr, nullptr, nullptr);
+  const service::Ticket ticket{service::Verb::kReserve, Id("k"), std::make_shared<core::Policy>(),
+                               std::nullopt};
+  std::atomic<size_t> kept_bytes{1000};
+  v1::Result changed;
+  service::AnswerWithin(1000, desk, reply, ticket, &kept_bytes, &changed);
+  EXPECT_EQ(changed.reserve().outcome(), v1::RESERVE_OUTCOME_ACQUIRED);
+  std::get<core::ReserveAnswer>(reply.answer).outcome = core::ReserveOutcome::kInProgress;
+  const size_t kept = kept_bytes;
+  v1::Result read;
+  service::AnswerWithin(1000, desk, reply, ticket, &kept_bytes, &read);
+  EXPECT_EQ(read.error().reason(), v1::ERROR_REASON_OVERLOADED);
+  EXPECT_EQ(kept_bytes, kept);
 }
 
 TEST(FitResultsTest, KeepsChangesBeforeReads) {

@@ -1,8 +1,10 @@
 // Pipeline: many commands in flight on one stream.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "service/front/pipeline_call.h"
@@ -220,6 +222,75 @@ TEST(PipelineTest, ReadsNoMoreWhileTooMuchIsInFlight) {
   EXPECT_TRUE(client.Close().status.ok());
 }
 
+TEST(PipelineTest, ReadsNoMoreWhileManyLargeReportsAreInFlight) {
+  EngineControls controls;
+  ServiceFixture service({.engine = [&] { return MakeTestEngine(&controls); }});
+  constexpr size_t kBody = size_t{1024} * 1024;
+  constexpr size_t kReports = service::kMaxPipelineRequestBytes / kBody;
+  std::vector<uint64_t> tokens;
+  for (size_t i = 0; i < kReports; ++i) {
+    tokens.push_back(Acquire(&service, "k" + std::to_string(i)));
+  }
+  controls.Hold();
+  PipelineClient client(&service);
+  for (size_t i = 0; i < kReports; ++i) {
+    client.Send({Command(Complete("k" + std::to_string(i), tokens[i], std::string(kBody, 'b')))});
+  }
+  AwaitTrue([&] { return controls.held() > 0; });
+  // It would be refused as soon as it is read, whatever the store does.
+  client.Send({Tagged(1'000'000, Command(Reserve("")))});
+  v1::GetNamespaceRequest request;
+  request.set_name("payments");
+  for (int i = 0; i < 100; ++i) service.Call(&Api::GetNamespace, request);
+  EXPECT_EQ(client.messages(), 0u);
+  controls.LetGo();
+  const auto results = client.AwaitByTag(kReports + 1);
+  EXPECT_EQ(results.at(1'000'000).error().field(), "id.key");
+  EXPECT_TRUE(client.Close().status.ok());
+}
+
+TEST(PipelineTest, AClientThatTakesNoLargeAnswersDoesNotFillTheMemory) {
+  EngineControls controls;
+  ServiceFixture service({.engine = [&] { return MakeTestEngine(&controls); }});
+  const std::string body(size_t{1024} * 1024, 'b');
+  service.Call(&Api::Complete, Complete("k", Acquire(&service, "k"), body));
+  grpc::ClientContext context;
+  const auto stream = service.api()->Pipeline(&context);
+  // The first is held back, and all that are read with it.
+  controls.Hold();
+  constexpr uint64_t kReads = 100;
+  v1::PipelineRequest request;
+  *request.add_commands() = Tagged(1, Command(Reserve("new")));
+  for (uint64_t i = 0; i < kReads; ++i) {
+    *request.add_commands() = Tagged(i + 2, Command(Get("k")));
+  }
+  ASSERT_TRUE(stream->Write(request));
+  AwaitTrue([&] { return controls.held() == 1; });
+  controls.LetGo();
+  // All have been answered by now, and nothing was taken yet.
+  ASSERT_TRUE(stream->WritesDone());
+  size_t shown_bytes = 0;
+  size_t refused = 0;
+  v1::PipelineResponse response;
+  while (stream->Read(&response)) {
+    EXPECT_LE(response.ByteSizeLong(), size_t{4} * 1024 * 1024);
+    for (const v1::Result& result : response.results()) {
+      if (result.tag() == 1) {
+        EXPECT_EQ(result.reserve().outcome(), v1::RESERVE_OUTCOME_ACQUIRED);
+      } else if (result.has_error()) {
+        EXPECT_EQ(result.error().reason(), v1::ERROR_REASON_OVERLOADED);
+        ++refused;
+      } else {
+        shown_bytes += result.get_operation().operation().response().body().size();
+      }
+    }
+  }
+  EXPECT_TRUE(stream->Finish().ok());
+  // A message or two were on their way.
+  EXPECT_LE(shown_bytes, service::kMaxPipelineHeldBytes + size_t{8} * 1024 * 1024);
+  EXPECT_EQ(shown_bytes, (kReads - refused) * body.size());
+}
+
 TEST(PipelineTest, LargeAnswersComeInSeveralMessages) {
   ServiceFixture service;
   const std::string body(size_t{1024} * 1024, 'b');
@@ -249,6 +320,22 @@ TEST(PipelineTest, EndsWhenTheServiceStops) {
     const auto end = client->AwaitEnd();
     EXPECT_EQ(end.status.error_code(), grpc::StatusCode::UNAVAILABLE);
     EXPECT_EQ(end.reason, "STORE_UNAVAILABLE");
+  }
+}
+
+TEST(PipelineTest, AClientThatKeepsSendingWhileTheServiceStopsBreaksNothing) {
+  for (int round = 0; round < 20; ++round) {
+    ServiceFixture service;
+    PipelineClient client(&service);
+    std::atomic<bool> stopped{false};
+    std::thread sending([&] {
+      while (!stopped) client.Send({Command(Reserve("")), Command(Get("k"))});
+    });
+    client.Await(10);
+    service.server()->Drain();
+    EXPECT_EQ(client.AwaitEnd().status.error_code(), grpc::StatusCode::UNAVAILABLE) << round;
+    stopped = true;
+    sending.join();
   }
 }
 
