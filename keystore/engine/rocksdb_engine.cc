@@ -282,9 +282,7 @@ absl::Status RocksDbEngine::AddToBatch(const GuardedWrite& write, uint64_t commi
 
 absl::Status RocksDbEngine::WriteBatchDurably(rocksdb::WriteBatch& batch) {
   if (batch.Count() == 0) return absl::OkStatus();
-  rocksdb::WriteOptions options;
-  options.sync = true;
-  const rocksdb::Status written = store_->db().Write(options, &batch);
+  const rocksdb::Status written = store_->db().Write(MakeWriteOptions(), &batch);
   if (written.IsNoSpace()) space_->RanOut();
   return ToStatus(written, "a write has failed");
 }
@@ -292,10 +290,13 @@ absl::Status RocksDbEngine::WriteBatchDurably(rocksdb::WriteBatch& batch) {
 // --- How it stands -----------------------------------------------------------------------------
 
 Pressure RocksDbEngine::pressure() const {
+  // Whoever is refused for what this says sends no read that would look again.
+  const bool pressed = health_->stalled() || space_->full() || health_->stall_hinted();
+  if (pressed && health_->alive()) LookAround();
   return Pressure{.alive = health_->alive(), .stalled = health_->stalled(), .full = space_->full()};
 }
 
-void RocksDbEngine::LookAround() {
+void RocksDbEngine::LookAround() const {
   const bool due = look_around_.Due(options_.engine.now().latest);
   if (due) space_->Check();
   if (!due && !health_->TakeStallHint()) return;

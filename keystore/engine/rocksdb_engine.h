@@ -88,6 +88,7 @@ class RocksDbEngine final : public Engine {
   void Scan(ScanFilter filter, size_t limit, std::string resume_key, ScanDone done) override;
   void OnForeignChange(std::function<void(const core::Key&)>) override {}
   Traits traits() const override { return Traits{}; }
+  // Looks again, at most as often as reads and writes do, while something is wrong.
   Pressure pressure() const override;
 
   // Compacts everything now, and returns when that is done.
@@ -111,8 +112,8 @@ class RocksDbEngine final : public Engine {
   absl::Status AddToBatch(const GuardedWrite& write, uint64_t commit_number,
                           rocksdb::WriteBatch& batch);
   absl::Status WriteBatchDurably(rocksdb::WriteBatch& batch);
-  // Looks at space and stalls about once a second.
-  void LookAround();
+  // Looks at space and stalls once a second, and at stalls after every hint of one.
+  void LookAround() const;
 
   const RocksDbOptions options_;
   // In the order in which they depend on each other.
@@ -123,7 +124,7 @@ class RocksDbEngine final : public Engine {
   const std::shared_ptr<StoreHealth> health_;
   const std::unique_ptr<RocksDbStore> store_;
   std::atomic<uint64_t> last_commit_number_;
-  Throttle look_around_;
+  mutable Throttle look_around_;
   absl::Mutex guards_mutex_;
 };
 

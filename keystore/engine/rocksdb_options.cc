@@ -89,6 +89,12 @@ rocksdb::DBOptions MakeDbOptions(const StoreTuning& tuning) {
   return options;
 }
 
+rocksdb::WriteOptions MakeWriteOptions() {
+  rocksdb::WriteOptions options;
+  options.sync = true;
+  return options;
+}
+
 std::vector<rocksdb::ColumnFamilyDescriptor> MakeFamilies(const StoreTuning& tuning) {
   const std::shared_ptr<rocksdb::Cache> cache = rocksdb::NewLRUCache(tuning.block_cache_bytes);
   rocksdb::ColumnFamilyOptions meta;

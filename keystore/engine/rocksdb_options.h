@@ -29,6 +29,9 @@ struct StoreTuning {
 
 rocksdb::DBOptions MakeDbOptions(const StoreTuning& tuning);
 
+// Of every write of records: durable when it returns.
+rocksdb::WriteOptions MakeWriteOptions();
+
 // default (what the store says of itself), open, finished: in this order.
 std::vector<rocksdb::ColumnFamilyDescriptor> MakeFamilies(const StoreTuning& tuning);
 

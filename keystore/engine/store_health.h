@@ -31,6 +31,7 @@ class StoreHealth final : public rocksdb::EventListener {
   // Whether it may say something else than before. RocksDB gives its notices late and out of
   // order (of a stopped write only when that goes on), so that they are hints and no more.
   bool TakeStallHint() { return stall_hint_.exchange(false); }
+  bool stall_hinted() const { return stall_hint_.load(); }
 
   void OnStallConditionsChanged(const rocksdb::WriteStallInfo& info) override;
   void OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* error) override;

@@ -268,6 +268,30 @@ TEST(EngineSpace, IsLookedAtOnceASecondByReadsAndWrites) {
   EXPECT_TRUE(fs::exists(fixture.data_dir() + "/ballast"));
 }
 
+TEST(EngineSpace, RoomThatComesBackIsNoticedByPressureAloneWhichLooksOnlyWhileFull) {
+  uint64_t free = 0;
+  int looks = 0;
+  RocksDbFixture fixture;
+  fixture.options.free_bytes = [&] {
+    ++looks;
+    return std::optional<uint64_t>(free);
+  };
+  ASSERT_NE(fixture.Open(), nullptr);
+  const auto full_at = [&fixture](core::Time now) {
+    fixture.surroundings().SetNow(core::At(now));
+    return fixture.engine().pressure().full;
+  };
+  EXPECT_TRUE(full_at(kStart));
+  free = uint64_t{1} << 40;
+  looks = 0;
+  EXPECT_TRUE(full_at(kStart + 999ms));
+  EXPECT_EQ(looks, 0);
+  EXPECT_FALSE(full_at(kStart + 1s));
+  EXPECT_EQ(looks, 1);
+  EXPECT_FALSE(full_at(kStart + 1min));
+  EXPECT_EQ(looks, 1) << "nothing is wrong";
+}
+
 TEST(EngineSpace, AFullVolumeGivesUpTheBallastBeforeRocksDbWritesAtOpening) {
   RocksDbFixture fixture;
   ASSERT_NE(fixture.Open(), nullptr);

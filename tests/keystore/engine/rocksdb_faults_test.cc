@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -165,6 +166,33 @@ TEST_F(RocksDbFaults, WritesThatAreHeldUpShowAsAStall) {
   // What the last writes left is flushed.
   EXPECT_TRUE(engine().Compact().ok());
   EXPECT_FALSE(stalled_at(kStart + std::chrono::seconds(2)));
+  EXPECT_TRUE(surroundings.Logged(kLogWarning, "run freely again"));
+}
+
+TEST_F(RocksDbFaults, AStallThatEndsIsNoticedByPressureAloneWithoutReadOrCommit) {
+  ASSERT_NE(fixture_.Open(), nullptr);
+  Surroundings& surroundings = fixture_.surroundings();
+  faults_.Set(Fault::kWritesWait, ".sst");
+  std::atomic<bool> enough{false};
+  std::thread writer([this, &enough] {
+    const std::string body(32 * 1024, 'b');
+    for (int i = 0; !enough && i < 20; ++i) {
+      Commit(engine(), {{.key = PayKey(std::to_string(i)), .record = CompleteRecord(1, body)}});
+    }
+  });
+  EXPECT_TRUE(surroundings.WaitForLog(kLogWarning, "Stopping writes"));
+  surroundings.SetNow(core::At(kStart + std::chrono::seconds(1)));
+  ReadOne(engine(), PayKey("a"));
+  EXPECT_TRUE(engine().pressure().stalled);
+  // It is held up within its last Commit, which has looked already.
+  enough = true;
+  surroundings.SetNow(core::At(kStart + std::chrono::seconds(2)));
+  EXPECT_TRUE(engine().pressure().stalled);
+  faults_.Clear();
+  writer.join();
+  EXPECT_TRUE(engine().Compact().ok());
+  surroundings.SetNow(core::At(kStart + std::chrono::seconds(3)));
+  EXPECT_FALSE(engine().pressure().stalled);
   EXPECT_TRUE(surroundings.Logged(kLogWarning, "run freely again"));
 }
 
