@@ -46,44 +46,61 @@ struct FindOrigin {
   Origin operator()(const core::ReclaimCommand&) const { return {}; }
 };
 
-// A command's own words, completed by what the record knows.
-Origin OriginOf(const core::Command& command, const core::Record* record) {
-  Origin origin = std::visit(FindOrigin{}, command);
-  if (record == nullptr) return origin;
-  if (origin.operation_ref.empty()) origin.operation_ref = record->owner.operation_ref;
-  if (origin.trace_id.empty()) origin.trace_id = TraceIdOf(record->owner.traceparent);
+Origin OriginOf(const core::Record& record) {
+  Origin origin = OriginOf(record.owner);
+  origin.provider_request_id = record.provider_request_id;
   return origin;
+}
+
+Origin OriginOf(const core::Met& met) {
+  return Origin{met.operation_ref, met.provider_request_id, TraceIdOf(met.traceparent), {}, {}};
 }
 
 struct Line {
   LogLevel level = LogLevel::kDebug;
   std::string_view event = "command";
   std::string_view result;
+  // What the operation knows; at most one is set.
   const core::Record* record = nullptr;
+  const core::Met* met = nullptr;
 };
+
+// A command's own words, completed by what the operation knows.
+Origin OriginOf(const core::Command& command, const Line& line) {
+  Origin origin = std::visit(FindOrigin{}, command);
+  Origin known;
+  if (line.record != nullptr) known = OriginOf(*line.record);
+  if (line.met != nullptr) known = OriginOf(*line.met);
+  if (origin.operation_ref.empty()) origin.operation_ref = known.operation_ref;
+  if (origin.trace_id.empty()) origin.trace_id = known.trace_id;
+  if (origin.provider_request_id.empty()) origin.provider_request_id = known.provider_request_id;
+  return origin;
+}
 
 // How an answer is told: most only to those who debug.
 struct Describe {
   Line operator()(const core::Refusal& a) const {
     if (a.late_completion) {
-      return Line{LogLevel::kWarning, "late_completion", core::Name(a.reason), nullptr};
+      return Line{LogLevel::kWarning, "late_completion", core::Name(a.reason), nullptr, &a.met};
     }
-    return Line{LogLevel::kInfo, "refused", core::Name(a.reason), nullptr};
+    return Line{LogLevel::kInfo, "refused", core::Name(a.reason), nullptr, &a.met};
   }
   Line operator()(const core::ReserveAnswer& a) const {
     const core::Record* record = a.operation.get();
     if (a.outcome == core::ReserveOutcome::kFingerprintMismatch) {
       // The record is another request's: its owner is nobody's business here.
-      return Line{LogLevel::kInfo, "fingerprint_mismatch", core::Name(a.next_step), nullptr};
+      return Line{LogLevel::kInfo, "fingerprint_mismatch", core::Name(a.next_step)};
     }
     return Line{LogLevel::kDebug, "command", core::Name(a.outcome), record};
   }
-  Line operator()(const core::RenewAnswer&) const { return Line{}; }
+  Line operator()(const core::RenewAnswer& a) const {
+    return Line{LogLevel::kDebug, "command", {}, nullptr, &a.met};
+  }
   Line operator()(const core::CompleteAnswer& a) const {
     return Line{LogLevel::kDebug, "command", core::Name(a.operation->verdict), a.operation.get()};
   }
   Line operator()(const core::ReleaseAnswer& a) const {
-    return Line{LogLevel::kDebug, "command", core::Name(a.state), nullptr};
+    return Line{LogLevel::kDebug, "command", core::Name(a.state), nullptr, &a.met};
   }
   Line operator()(const core::MarkUnresolvedAnswer& a) const {
     const core::Record& record = *a.operation;
@@ -101,8 +118,8 @@ struct Describe {
     return Line{LogLevel::kInfo, "resolved", core::Name(a.operation->resolution),
                 a.operation.get()};
   }
-  Line operator()(const core::DeleteAnswer&) const {
-    return Line{LogLevel::kInfo, "deleted", {}, nullptr};
+  Line operator()(const core::DeleteAnswer& a) const {
+    return Line{LogLevel::kInfo, "deleted", {}, nullptr, &a.met};
   }
   Line operator()(const core::ReclaimAnswer&) const { return Line{}; }
 };
@@ -126,7 +143,7 @@ void Activity::OnAnswer(const keystore::Request& request, const core::Answer& an
   }
   const Line line = std::visit(Describe{}, answer);
   if (!log_->Enabled(line.level)) return;
-  const Origin origin = OriginOf(request.command, line.record);
+  const Origin origin = OriginOf(request.command, line);
   log_->Write(line.level, line.event,
               {{"verb", Name(verb)},
                {"result", line.result},

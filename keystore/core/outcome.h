@@ -63,6 +63,16 @@ enum class NextStep : uint8_t {
   kStop = 9,
 };
 
+// For logs only: what is known of the operation that the command met, as it was before. Empty
+// where nothing is stored. No part of what is answered, so any two are equal.
+struct Met {
+  std::string operation_ref;
+  std::string traceparent;
+  std::string provider_request_id;
+
+  friend bool operator==(const Met&, const Met&) { return true; }
+};
+
 struct Refusal {
   Reason reason = Reason::kNone;
   // The field at fault as a path in the API, where one is ("fencing_token").
@@ -70,6 +80,8 @@ struct Refusal {
   std::optional<Duration> retry_after;
   // A superseded owner reported a completion: to be counted and logged.
   bool late_completion = false;
+  // Where the command is an owner's (but for Reserve) or an operator's.
+  Met met = {};
 
   friend bool operator==(const Refusal&, const Refusal&) = default;
 };
@@ -97,6 +109,7 @@ struct ReserveAnswer {
 
 struct RenewAnswer {
   Lease lease;
+  Met met = {};
 };
 
 struct CompleteAnswer {
@@ -106,6 +119,7 @@ struct CompleteAnswer {
 
 struct ReleaseAnswer {
   State state = State::kFreed;  // kFreed, or kUnresolved again
+  Met met = {};
 };
 
 struct MarkUnresolvedAnswer {
@@ -131,7 +145,9 @@ struct ResolveAnswer {
   RecordPtr operation;
 };
 
-struct DeleteAnswer {};
+struct DeleteAnswer {
+  Met met = {};
+};
 
 struct ReclaimAnswer {};
 

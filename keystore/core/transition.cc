@@ -810,6 +810,28 @@ Decision Dispatch(std::optional<Record> record, const Command& command, const Po
   return std::visit(Visitor{std::move(record), policy, now, token_floor}, command);
 }
 
+// Reserve says itself whose it is, and what reads has its record in the answer.
+bool TellsWhatItMet(const Command& command) {
+  return !std::holds_alternative<ReserveCommand>(command) &&
+         !std::holds_alternative<GetCommand>(command) &&
+         !std::holds_alternative<InspectCommand>(command) &&
+         !std::holds_alternative<ReclaimCommand>(command);
+}
+
+Met MetOf(const Record& record) {
+  return Met{.operation_ref = record.owner.operation_ref,
+             .traceparent = record.owner.traceparent,
+             .provider_request_id = record.provider_request_id};
+}
+
+// For the answers that carry no record.
+void TellMet(Met met, Answer& answer) {
+  if (auto* refusal = std::get_if<Refusal>(&answer)) refusal->met = std::move(met);
+  if (auto* renewed = std::get_if<RenewAnswer>(&answer)) renewed->met = std::move(met);
+  if (auto* released = std::get_if<ReleaseAnswer>(&answer)) released->met = std::move(met);
+  if (auto* deleted = std::get_if<DeleteAnswer>(&answer)) deleted->met = std::move(met);
+}
+
 // What cannot be read is never "new"; only a forced Delete gets past it.
 Decision StepUnreadable(const Command& command) {
   const auto* del = std::get_if<DeleteCommand>(&command);
@@ -832,7 +854,11 @@ Decision Step(Stored stored, const Command& command, const Policy& policy, const
     return decision;
   }
   const Now held = NotBefore(now, record->update_time);
-  return Dispatch(Observe(std::move(*record), held), command, policy, held, token_floor);
+  std::optional<Record> observed = Observe(std::move(*record), held);
+  Met met = observed && TellsWhatItMet(command) ? MetOf(*observed) : Met{};
+  Decision decision = Dispatch(std::move(observed), command, policy, held, token_floor);
+  TellMet(std::move(met), decision.answer);
+  return decision;
 }
 
 std::string Etag(const Record& record) {
