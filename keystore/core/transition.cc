@@ -242,7 +242,7 @@ Decision ReserveUnresolved(Record record, const ReserveCommand& command, const P
   // Row 8. A retried attempt that does nothing comes back to what is unknown today.
   if (grant.when == Grant::When::kNow && !HasEnded(record, command.attempt_id)) {
     record.earlier = std::exchange(record.unknown, std::nullopt);
-    ++record.attempt;
+    record.attempt += record.attempt < UINT32_MAX ? 1 : 0;
     return Acquire(std::move(record), command, policy, now, grant.lease_limit, token_floor);
   }
   // Rows 9 and 10.
