@@ -189,6 +189,21 @@ TEST_F(PipelineTest, WhatWasNotAnsweredIsSentAgainAsItWas) {
       << "the same bytes, its tag included";
 }
 
+TEST_F(PipelineTest, WhatWasStillToBeWrittenIsWrittenOnce) {
+  // It takes nothing: the first messages fill the way there, and the others queue up behind.
+  FirstStreams({[this](Stream*) {
+    go_on_.WaitForNotification();
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "going away");
+  }});
+  constexpr size_t kCommands = 30;
+  for (uint64_t token = 0; token < kCommands; ++token) Send(token, 900 * 1024);
+  go_on_.Notify();
+  for (const auto& [token, answer] : Await(kCommands)) EXPECT_TRUE(answer.result.ok()) << token;
+  std::vector<uint64_t> all(kCommands);
+  std::iota(all.begin(), all.end(), 0);
+  EXPECT_THAT(TokensIn(messages()), ElementsAreArray(all));
+}
+
 TEST_F(PipelineTest, ACommandUnderWhichTwoStreamsBreakFails) {
   const auto breaks = [](Stream* stream) {
     v1::PipelineRequest request;
