@@ -23,8 +23,9 @@ constexpr char kAdminServiceName[] = "idempotency.v1.IdempotencyAdminService";
 constexpr size_t kMaxQueuedWork = 64;
 // What all connections together may hold in buffers.
 constexpr size_t kTransportMemoryBytes = size_t{512} * 1024 * 1024;
-// Calls and streams at once; a client opens more when some of them have ended, or connects anew.
-constexpr int kMaxStreamsPerConnection = 1'000;
+// Calls and streams at once: more than may wait in all, so that the waiting calls of a client
+// never keep out the Complete that they wait for.
+constexpr int kMaxStreamsPerConnection = int{core::kMaxWaiters} + 2'000;
 constexpr int kMaxRequestMetadataBytes = 8 * 1024;
 constexpr int kHandshakeTimeoutMs = 10'000;
 // Clients may ping an idle connection this often.
