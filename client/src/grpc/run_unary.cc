@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -36,6 +37,9 @@ std::optional<std::string> WhatIsWrong(const UnaryOptions& options,
   return std::nullopt;
 }
 
+// A call that ends by its deadline this soon is not cancelled: it timed out.
+constexpr Duration kNearDeadline = std::chrono::milliseconds(100);
+
 gpr_timespec After(Duration span) {
   return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
                       gpr_time_from_millis(span.count(), GPR_TIMESPAN));
@@ -46,6 +50,11 @@ void LimitDeadline(Duration limit, grpc::ClientContext& context) {
   const gpr_timespec asked = gpr_convert_clock_type(context.raw_deadline(), GPR_CLOCK_MONOTONIC);
   const gpr_timespec end = After(limit);
   if (gpr_time_cmp(end, asked) < 0) context.set_deadline(end);
+}
+
+void CancelUnlessAtItsDeadline(grpc::ClientContext& context) {
+  const gpr_timespec end = gpr_convert_clock_type(context.raw_deadline(), GPR_CLOCK_MONOTONIC);
+  if (gpr_time_cmp(After(kNearDeadline), end) < 0) context.TryCancel();
 }
 
 // The one call of a Run.
@@ -64,7 +73,8 @@ class OneCall {
     }
     grpc::ClientContext context;
     Prepare(attempt, context);
-    const std::stop_callback on_stop(attempt.stop_token(), [&context] { context.TryCancel(); });
+    const std::stop_callback on_stop(attempt.stop_token(),
+                                     [&context] { CancelUnlessAtItsDeadline(context); });
     return ToEffect(call_(&context), context);
   }
 

@@ -222,6 +222,18 @@ TEST_F(RunUnaryTest, TheCallTimeoutIsTheDeadline) {
   EXPECT_EQ(Recorded()->unresolved_cause, UnresolvedCause::kTimeout);
 }
 
+// By a clock that goes on, the attempt has to stop at the same moment.
+TEST_F(RunUnaryTest, ATimeoutIsNotTakenForACancellation) {
+  memory.client = Client(memory.service);
+  request.call_timeout = 50ms;
+  bank.answer = [](grpc::ServerContext* context, Charge*) {
+    while (!context->IsCancelled()) std::this_thread::yield();
+    return grpc::Status::CANCELLED;
+  };
+  EXPECT_EQ(Run().status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_EQ(Recorded()->unresolved_cause, UnresolvedCause::kTimeout);
+}
+
 // What the callee sees of the deadline; zero: there is none.
 Duration DeadlineSeen(grpc::ServerContext* context) {
   const gpr_timespec end = gpr_convert_clock_type(context->raw_deadline(), GPR_CLOCK_MONOTONIC);
