@@ -55,4 +55,4 @@ target_sources(idempotency_client PUBLIC
   include/idempotency/types.h)
 target_link_libraries(idempotency_client
   PUBLIC idempotency::protos absl::any_invocable absl::status absl::statusor
-  PRIVATE idempotency_options OpenSSL::Crypto absl::cord absl::strings absl::time)
+  PRIVATE $<BUILD_INTERFACE:idempotency_options> OpenSSL::Crypto absl::cord absl::strings absl::time)

@@ -27,4 +27,4 @@ target_sources(idempotency_testing PUBLIC
   include/idempotency/testing/retry_review.h)
 target_link_libraries(idempotency_testing
   PUBLIC idempotency::client
-  PRIVATE idempotency_options absl::strings absl::synchronization absl::time Threads::Threads)
+  PRIVATE $<BUILD_INTERFACE:idempotency_options> absl::strings absl::synchronization absl::time Threads::Threads)
