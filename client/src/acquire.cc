@@ -202,7 +202,7 @@ Acquirer::Step Acquirer::OnReserved(const ReserveResponse& response) {
     case NextStep::kProceed:
     // The id was minted here and fn has not been called: it was an answer that got lost.
     case NextStep::kProceedUnlessStarted:
-      if (IsGrant(response)) return Hold(*response.lease);
+      if (IsGrant(response)) return Hold(response);
       break;
     case NextStep::kUseResponse:
       if (!response.operation.has_value()) break;
@@ -236,13 +236,13 @@ Acquirer::Step Acquirer::AskAgain(const ReserveResponse& response) {
 
 // --- Holding -------------------------------------------------------------------------------------
 
-Acquirer::Step Acquirer::Hold(const Lease& lease) {
-  return Confirm(std::make_shared<HeldAttempt>(
+Acquirer::Step Acquirer::Hold(const ReserveResponse& response) {
+  auto held = std::make_shared<HeldAttempt>(
       HeldAttempt::Setup{.connection = context_.connection,
                          .environment = context_.environment,
                          .timer = &context_.timer,
                          .id = context_.request.id,
-                         .lease = lease,
+                         .lease = *response.lease,
                          .sent_at = sent_at_,
                          .lease_duration = context_.request.lease_duration,
                          .call_timeout = context_.request.call_timeout,
@@ -250,13 +250,21 @@ Acquirer::Step Acquirer::Hold(const Lease& lease) {
                          .renew = context_.options.renew,
                          .retry = context_.options.retry,
                          .backoff = context_.options.backoff,
-                         .cancelled = context_.CancelToken()}));
+                         .cancelled = context_.CancelToken()});
+  // What is cancelled is given back anyhow.
+  if (context_.IsCancelled() || !IsInDoubt(response, *held)) {
+    return Acquisition{.held = std::move(held)};
+  }
+  return Confirm(std::move(held));
+}
+
+bool Acquirer::IsInDoubt(const ReserveResponse& response, const HeldAttempt& held) const {
+  const nanoseconds took = context_.environment->MonotonicNow() - sent_at_;
+  const bool has_run = response.outcome == ReserveOutcome::kAlreadyHeld && !context_.options.renew;
+  return (waited_ && took > kPromptAnswer) || has_run || held.remaining() <= Duration(0);
 }
 
 Acquirer::Step Acquirer::Confirm(std::shared_ptr<HeldAttempt> held) {
-  const nanoseconds took = context_.environment->MonotonicNow() - sent_at_;
-  const bool in_doubt = (waited_ && took > kPromptAnswer) || held->remaining() <= Duration(0);
-  if (!in_doubt || context_.IsCancelled()) return Acquisition{.held = std::move(held)};
   const absl::Status confirmed = held->Confirm();
   if (confirmed.ok()) return Acquisition{.held = std::move(held)};
   const bool open = !Release(held->fencing_token(), "the lease was not confirmed before the start");

@@ -47,8 +47,10 @@ class Acquirer {
   Step OnFailed(const absl::Status& failure);
   Step OnReserved(const ReserveResponse& response);
 
-  Step Hold(const Lease& lease);
-  // A lease that was waited for may be as good as over: renewed before anything starts.
+  Step Hold(const ReserveResponse& response);
+  // Whether the lease is renewed before anything starts: one that was waited for may be as good as
+  // over, and one that is not the first answer's has run for a while.
+  bool IsInDoubt(const ReserveResponse& response, const HeldAttempt& held) const;
   Step Confirm(std::shared_ptr<HeldAttempt> held);
   // This attempt's own lease lapsed before its answer came: nothing has been started.
   Step GiveBackLapsed(const ReserveResponse& response);

@@ -96,6 +96,7 @@ RetryPolicy HeldAttempt::WhileHeld() const {
 void HeldAttempt::Accept(const Lease& lease, nanoseconds sent_at) {
   absl::MutexLock lock(&mutex_);
   failed_renewals_ = 0;
+  granted_ = std::max(granted_, lease.remaining);
   const nanoseconds usable = Usable(lease.remaining);
   lease_end_ = std::max(lease_end_, sent_at + usable);
   half_ = std::max(half_, sent_at + usable / 2);
@@ -108,6 +109,11 @@ Duration HeldAttempt::RemainingLocked() const {
 Duration HeldAttempt::remaining() const {
   absl::MutexLock lock(&mutex_);
   return RemainingLocked();
+}
+
+Duration HeldAttempt::granted() const {
+  absl::MutexLock lock(&mutex_);
+  return granted_;
 }
 
 // --- In the background ---------------------------------------------------------------------------

@@ -69,8 +69,8 @@ class HeldAttempt final : public Attempt, public std::enable_shared_from_this<He
   // After it, nothing that was given to OnStop runs or will run.
   void LetGoOfFn() ABSL_LOCKS_EXCLUDED(mutex_);
   void StopRenewing() ABSL_LOCKS_EXCLUDED(mutex_);
-  // What the service gave at first.
-  Duration granted() const { return setup_.lease.remaining; }
+  // The longest lease that the service has given.
+  Duration granted() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Whether the outbound call may have started.
   bool may_have_started() const ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -122,6 +122,7 @@ class HeldAttempt final : public Attempt, public std::enable_shared_from_this<He
   std::chrono::nanoseconds call_end_ ABSL_GUARDED_BY(mutex_);
   // When half of the newest lease, or of what can be relied on of it, has gone.
   std::chrono::nanoseconds half_ ABSL_GUARDED_BY(mutex_){0};
+  Duration granted_ ABSL_GUARDED_BY(mutex_){0};
   bool active_ ABSL_GUARDED_BY(mutex_) = false;
   bool may_have_started_ ABSL_GUARDED_BY(mutex_);
   uint32_t failed_renewals_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -86,6 +86,18 @@ TEST_F(RunTest, ATimeoutThatTheNamespacesLeaseIsTooShortForGivesTheKeyBack) {
   EXPECT_FALSE(result.record_open);
 }
 
+TEST_F(RunTest, ALeaseThatHasRunForAWhileIsRenewedBeforeItIsTooShort) {
+  request.call_timeout = 25s;
+  options.renew = false;
+  ReserveResponse held = Acquired(20s);
+  held.outcome = ReserveOutcome::kAlreadyHeld;
+  held.next_step = NextStep::kProceedUnlessStarted;
+  EXPECT_CALL(*connection, Reserve).WillOnce(Return(Lost())).WillOnce(Return(held));
+  EXPECT_CALL(*connection, Renew).WillOnce(Return(RenewResponse{LeaseOf(30s)}));
+  EXPECT_CALL(*connection, Complete).WillOnce(Return(Done()));
+  EXPECT_TRUE(Run([](Attempt&) { return Answer("charged"); }).has_answer());
+}
+
 TEST_F(RunTest, FnKnowsItsAttempt) {
   EXPECT_CALL(*connection, Reserve).WillOnce(Return(Acquired(30s, 2)));
   EXPECT_CALL(*connection, Complete).WillOnce(Return(Done()));

@@ -238,6 +238,20 @@ TEST_F(SettleTest, ACallThatWasCutOffIsUnknown) {
   EXPECT_EQ(result.stop, StopReason::kUnresolved);
 }
 
+TEST_F(SettleTest, ACallThatRanOutOfTimeIsUnknown) {
+  request.call_timeout = 5s;
+  ExpectAcquired();
+  EXPECT_CALL(*connection,
+              MarkUnresolved(Field(&MarkUnresolvedRequest::cause, UnresolvedCause::kTimeout), _))
+      .WillOnce(Return(Marked()));
+  const RunResult result = Run([&](Attempt& attempt) {
+    Advance(5s);
+    EXPECT_TRUE(attempt.should_stop());
+    return EffectResult::Failed(absl::DeadlineExceededError("5 s"));
+  });
+  EXPECT_EQ(result.stop, StopReason::kUnresolved);
+}
+
 TEST_F(SettleTest, ACallThatWasCancelledBeforeItsDispatchFreesTheKey) {
   request.dispatch_later = true;
   ExpectAcquired();
