@@ -163,9 +163,9 @@ absl::Status ReviewProcess::Reaches() const {
   return cut_ ? absl::UnavailableError("the service cannot be reached") : absl::OkStatus();
 }
 
-bool ReviewProcess::TakeLoss(bool* loss) {
+bool ReviewProcess::TakeLoss(bool ReviewProcess::*loss) {
   absl::MutexLock lock(&mutex_);
-  return std::exchange(*loss, false);
+  return std::exchange(this->*loss, false);
 }
 
 absl::StatusOr<ReserveResponse> ReviewProcess::Reserve(const ReserveRequest& request,
@@ -177,7 +177,8 @@ absl::StatusOr<ReserveResponse> ReviewProcess::Reserve(const ReserveRequest& req
     absl::MutexLock lock(&mutex_);
     lease_ = std::max(lease_, response->lease->remaining);
   }
-  if (response.ok() && TakeLoss(&lose_reserve_)) return absl::UnavailableError("reply lost");
+  if (response.ok() && TakeLoss(&ReviewProcess::lose_reserve_))
+    return absl::UnavailableError("reply lost");
   return response;
 }
 
@@ -189,7 +190,8 @@ absl::StatusOr<RenewResponse> ReviewProcess::Renew(const RenewRequest& request,
 absl::StatusOr<CompleteResponse> ReviewProcess::Complete(const CompleteRequest& request,
                                                          const CallOptions& options) {
   absl::StatusOr<CompleteResponse> response = Pass(&Connection::Complete, request, options);
-  if (response.ok() && TakeLoss(&lose_complete_)) return absl::UnavailableError("reply lost");
+  if (response.ok() && TakeLoss(&ReviewProcess::lose_complete_))
+    return absl::UnavailableError("reply lost");
   return response;
 }
 

@@ -129,7 +129,7 @@ class ReviewProcess final : public Connection, public ReviewedProvider {
     return ((*service_).*method)(request, options);
   }
   // Whether this one is to be lost; once.
-  bool TakeLoss(bool* loss) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool TakeLoss(bool ReviewProcess::*loss) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const std::shared_ptr<Connection> service_;
   const std::shared_ptr<Environment> environment_;
@@ -139,8 +139,8 @@ class ReviewProcess final : public Connection, public ReviewedProvider {
   bool dead_ ABSL_GUARDED_BY(mutex_) = false;
   bool cut_ ABSL_GUARDED_BY(mutex_) = false;
   bool shown_ ABSL_GUARDED_BY(mutex_) = false;
-  bool lose_reserve_ = false;   // guarded by mutex_ in TakeLoss
-  bool lose_complete_ = false;  // the same
+  bool lose_reserve_ ABSL_GUARDED_BY(mutex_) = false;
+  bool lose_complete_ ABSL_GUARDED_BY(mutex_) = false;
   Duration lease_ ABSL_GUARDED_BY(mutex_){0};
 };
 
