@@ -142,7 +142,7 @@ void ExpectStillTrue(const std::map<std::string, Fact>& facts,
 }
 
 TEST(CrashTest, EveryAcknowledgedFactIsThereAfterKillMinusNine) {
-  testing::TempDirectory directory;
+  TempDirectory directory;
   testing::ServerProcess server({"--data_dir=" + directory.path() + "/store", "--ballast_mb=0"});
   std::map<std::string, Fact> facts;
   for (int cycle = 0; cycle < kCycles; ++cycle) {
@@ -167,7 +167,7 @@ TEST(CrashTest, EveryAcknowledgedFactIsThereAfterKillMinusNine) {
 }
 
 TEST(CrashTest, ARepeatedReserveFindsItsLeaseAfterKillMinusNine) {
-  testing::TempDirectory directory;
+  TempDirectory directory;
   testing::ServerProcess server({"--data_dir=" + directory.path() + "/store", "--ballast_mb=0"});
   v1::ReserveRequest request;
   request.mutable_id()->set_namespace_("payments");

@@ -28,17 +28,6 @@ std::string ReadFile(const std::string& path) {
 
 }  // namespace
 
-TempDirectory::TempDirectory() {
-  std::string name = std::filesystem::temp_directory_path() / "idempotency.XXXXXX";
-  if (mkdtemp(name.data()) == nullptr) std::abort();
-  path_ = name;
-}
-
-TempDirectory::~TempDirectory() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
 ServerProcess::ServerProcess(std::vector<std::string> flags) : flags_(std::move(flags)) { Start(); }
 
 ServerProcess::~ServerProcess() { Kill(); }

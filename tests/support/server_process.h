@@ -16,22 +16,9 @@
 #include <vector>
 
 #include "grpcpp/grpcpp.h"
+#include "tests/support/temp_directory.h"
 
 namespace idempotency::testing {
-
-// A directory of its own, gone with the object.
-class TempDirectory {
- public:
-  TempDirectory();
-  ~TempDirectory();
-  TempDirectory(const TempDirectory&) = delete;
-  TempDirectory& operator=(const TempDirectory&) = delete;
-
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 class ServerProcess {
  public:

@@ -27,7 +27,7 @@
 #include "keystore/engine/token_ceiling.h"
 #include "tests/keystore/engine/records.h"
 #include "tests/keystore/engine/rocksdb_fixture.h"
-#include "tests/keystore/engine/temp_directory.h"
+#include "tests/support/temp_directory.h"
 
 namespace idempotency::keystore {
 namespace {

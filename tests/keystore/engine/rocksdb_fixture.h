@@ -17,7 +17,7 @@
 #include "keystore/engine/rocksdb_engine.h"
 #include "keystore/engine/rocksdb_store.h"
 #include "keystore/engine/stored_value.h"
-#include "tests/keystore/engine/temp_directory.h"
+#include "tests/support/temp_directory.h"
 
 namespace idempotency::keystore {
 

@@ -1,6 +1,6 @@
 // A directory of its own for one test, removed with everything in it at the end.
-#ifndef IDEMPOTENCY_TESTS_KEYSTORE_ENGINE_TEMP_DIRECTORY_H_
-#define IDEMPOTENCY_TESTS_KEYSTORE_ENGINE_TEMP_DIRECTORY_H_
+#ifndef IDEMPOTENCY_TESTS_SUPPORT_TEMP_DIRECTORY_H_
+#define IDEMPOTENCY_TESTS_SUPPORT_TEMP_DIRECTORY_H_
 
 #include <stdlib.h>
 
@@ -9,7 +9,8 @@
 #include <string>
 #include <system_error>
 
-namespace idempotency::keystore {
+// Not in idempotency::testing: the key store's tests mean GoogleTest by that name.
+namespace idempotency {
 
 class TempDirectory {
  public:
@@ -35,6 +36,6 @@ class TempDirectory {
   std::string path_;
 };
 
-}  // namespace idempotency::keystore
+}  // namespace idempotency
 
-#endif  // IDEMPOTENCY_TESTS_KEYSTORE_ENGINE_TEMP_DIRECTORY_H_
+#endif  // IDEMPOTENCY_TESTS_SUPPORT_TEMP_DIRECTORY_H_
