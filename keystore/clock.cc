@@ -25,6 +25,17 @@ core::Duration ReadClock(clockid_t id) {
                                                     std::chrono::nanoseconds(now.tv_nsec));
 }
 
+}  // namespace
+
+KernelTime ReadKernelTime() {
+  return KernelTime{.wall = core::Time(ReadClock(CLOCK_REALTIME)),
+                    .boot = ReadClock(CLOCK_BOOTTIME)};
+}
+
+std::chrono::nanoseconds ReadElapsed() {
+  return std::chrono::steady_clock::now().time_since_epoch();
+}
+
 bool KernelSaysSynchronised() {
   timex discipline{};
   const int state = adjtimex(&discipline);
@@ -32,26 +43,24 @@ bool KernelSaysSynchronised() {
   return state >= 0 && state != TIME_ERROR && (discipline.status & STA_UNSYNC) == 0;
 }
 
-}  // namespace
-
-KernelTime ReadKernelTime() {
-  return KernelTime{.wall = core::Time(ReadClock(CLOCK_REALTIME)),
-                    .boot = ReadClock(CLOCK_BOOTTIME),
-                    .synchronised = KernelSaysSynchronised()};
-}
-
 ClockGuard::ClockGuard(const KernelTime& first, core::Time high_water)
     : guarded_(core::IsSet(high_water) ? high_water : first.wall),
       wall_(first.wall),
       boot_(first.boot) {}
 
+core::Time ClockGuard::ElapsedTo(const KernelTime& reading) const {
+  return guarded_ + std::max(reading.boot - boot_, core::Duration::zero());
+}
+
+bool ClockGuard::IsJump(const KernelTime& reading) const {
+  return reading.wall > ElapsedTo(reading) + core::kMaxClockJump;
+}
+
 core::Now ClockGuard::Advance(const KernelTime& reading) {
-  const core::Duration elapsed = std::max(reading.boot - boot_, core::Duration::zero());
+  const bool in_doubt = IsJump(reading) && !reading.synchronised;
+  guarded_ = ElapsedTo(reading);
   boot_ = std::max(boot_, reading.boot);
-  guarded_ += elapsed;
   wall_ = reading.wall;
-  const bool jumped = reading.wall > guarded_ + core::kMaxClockJump;
-  const bool in_doubt = jumped && !reading.synchronised;
   // A wall clock that was set back does not take guarded time with it; one that is ahead and
   // trusted does.
   if (!in_doubt) guarded_ = std::max(guarded_, reading.wall);
@@ -63,16 +72,22 @@ core::Now ClockGuard::Advance(const KernelTime& reading) {
 
 GuardedClock::GuardedClock(core::Time high_water) : guard_(ReadKernelTime(), high_water) {}
 
+core::Now GuardedClock::Advance() {
+  // Read inside the lock: readings must reach the guard in the order in which they were taken.
+  KernelTime reading = ReadKernelTime();
+  if (guard_.IsJump(reading)) reading.synchronised = KernelSaysSynchronised();
+  return guard_.Advance(reading);
+}
+
 core::Now GuardedClock::Read() {
   absl::MutexLock lock(&mutex_);
-  // Read inside the lock: readings must reach the guard in the order in which they were taken.
-  return guard_.Advance(ReadKernelTime());
+  return Advance();
 }
 
 void GuardedClock::Confirm() {
   absl::MutexLock lock(&mutex_);
   // What the wall clock says now is what is confirmed, not what it said a while ago.
-  guard_.Advance(ReadKernelTime());
+  Advance();
   guard_.Confirm();
 }
 

@@ -8,6 +8,7 @@
 #define IDEMPOTENCY_KEYSTORE_CLOCK_H_
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <utility>
 
@@ -30,12 +31,19 @@ struct KernelTime {
   core::Time wall;
   // Time since boot, suspend included (CLOCK_BOOTTIME); rises also while the wall is set.
   core::Duration boot{0};
-  // The kernel's clock discipline reports a synchronised clock.
+  // The kernel's clock discipline reports a synchronised clock. Looked at where the wall clock
+  // has jumped, and only there.
   bool synchronised = false;
 };
 
-// Asks the kernel. The only place besides main.cc that may.
+// Asks the kernel for the two clocks, which takes no system call; `synchronised` is left false.
+// With the next, the only place besides main.cc that may.
 KernelTime ReadKernelTime();
+// Time that has gone by since some moment: to measure how long something has taken, for metrics,
+// and for no decision. Takes no system call.
+std::chrono::nanoseconds ReadElapsed();
+// Asks how the kernel's clock is disciplined: a system call.
+bool KernelSaysSynchronised();
 
 // The pure part: feed it readings, it says what time it is.
 class ClockGuard {
@@ -46,11 +54,17 @@ class ClockGuard {
   // Readings must be given in the order in which they were taken.
   core::Now Advance(const KernelTime& reading);
 
+  // Whether Advance would look at `synchronised`.
+  bool IsJump(const KernelTime& reading) const;
+
   // An operator says that the wall clock was right at the last reading. A jump still to come
   // is in doubt again.
   void Confirm() { guarded_ = std::max(guarded_, wall_); }
 
  private:
+  // Guarded time as elapsed time alone makes it.
+  core::Time ElapsedTo(const KernelTime& reading) const;
+
   core::Time guarded_;
   core::Time wall_;
   core::Duration boot_;
@@ -64,6 +78,8 @@ class GuardedClock final : public Clock {
   void Confirm() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  core::Now Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   absl::Mutex mutex_;
   ClockGuard guard_ ABSL_GUARDED_BY(mutex_);
 };

@@ -1,7 +1,7 @@
 #include "keystore/lane.h"
 
 #include <algorithm>
-#include <iterator>
+#include <optional>
 #include <utility>
 
 namespace idempotency::keystore {
@@ -11,11 +11,21 @@ namespace {
 // for long.
 constexpr size_t kMaxLapsesAtOnce = 256;
 constexpr size_t kMaxReclaimedAtOnce = 256;
+// Where some have sent much and others are about, batches are smaller, and the others sooner in
+// one: whoever comes during a batch waits for all of it.
+constexpr size_t kMaxSharedBatch = 256;
+// For how many batches others are taken to be about.
+constexpr size_t kSharedBatches = 64;
 // When a record that could not or may not be reclaimed is looked at again.
 constexpr core::Duration kReclaimAskedAgain = std::chrono::hours(1);
 
 core::Answer Refused(core::Reason reason) {
   return core::Refusal{.reason = reason, .retry_after = core::kOverloadRetryAfter};
+}
+
+bool IsOpen(const core::Record* record) {
+  return record != nullptr &&
+         (record->state == core::State::kPending || record->state == core::State::kUnresolved);
 }
 
 core::Reason ReasonOf(const core::Answer& answer) {
@@ -44,32 +54,26 @@ core::Now Shared::Now() const {
   return now;
 }
 
-void Shared::NoteAnswered() {
-  // Under the lock: Drain must not find the last one gone, return and take the lock away.
-  absl::MutexLock lock(&idle_mutex);
-  --outstanding;
-}
-
 // --- Entering --------------------------------------------------------------------------------
 
-void Lane::Submit(std::vector<PendingCommandPtr> commands) {
-  {
-    absl::MutexLock lock(&mutex_);
-    for (PendingCommandPtr& command : commands) queue_.push_back(std::move(command));
-    if (running_) return;
-    running_ = true;
-  }
-  Run();
+bool Lane::Queue(std::vector<PendingCommandPtr> commands, uint64_t* first_id) {
+  absl::MutexLock lock(&mutex_);
+  uint64_t last_id = 0;
+  const size_t count = commands.size();
+  for (PendingCommandPtr& command : commands) last_id = queue_.Push(std::move(command));
+  *first_id = last_id + 1 - count;
+  return MayRun();
 }
 
-void Lane::Submit(PendingCommandPtr command) {
+uint64_t Lane::Submit(PendingCommandPtr command) {
+  uint64_t id = 0;
   {
     absl::MutexLock lock(&mutex_);
-    queue_.push_back(std::move(command));
-    if (running_) return;
-    running_ = true;
+    id = queue_.Push(std::move(command));
+    if (!MayRun()) return id;
   }
   Run();
+  return id;
 }
 
 template <typename Change>
@@ -77,8 +81,7 @@ void Lane::Ask(Change change) {
   {
     absl::MutexLock lock(&mutex_);
     change(errands_);
-    if (running_) return;
-    running_ = true;
+    if (!MayRun()) return;
   }
   Run();
 }
@@ -87,13 +90,10 @@ void Lane::Cancel(uint64_t id) {
   PendingCommandPtr dropped;
   {
     absl::MutexLock lock(&mutex_);
-    const auto place = std::find_if(queue_.begin(), queue_.end(),
-                                    [id](const auto& command) { return command->id == id; });
-    if (place != queue_.end()) {
+    if (const PendingCommand* const queued = queue_.Find(id)) {
       // Accepted finishing verbs are applied though their caller is gone.
-      if (!MayBeDropped((*place)->request.command)) return;
-      dropped = std::move(*place);
-      queue_.erase(place);
+      if (!MayBeDropped(queued->request.command)) return;
+      dropped = queue_.Take(id);
     }
   }
   if (dropped == nullptr) return Ask([id](Errands& errands) { errands.cancel.push_back(id); });
@@ -119,20 +119,29 @@ void Lane::Sweep() {
 
 void Lane::AwaitIdle() {
   absl::MutexLock lock(&mutex_);
-  mutex_.Await(absl::Condition(
-      +[](bool* running) { return !*running; }, &running_));
+  mutex_.Await(absl::Condition(this, &Lane::IsIdle));
 }
 
 void Lane::NoteOpen(const core::Key& key, const core::Record& record) {
+  shared_->tenants.SetOpen(key, true);
   if (record.state == core::State::kPending) {
     leases_.Set(key, record.lease_expire_time);
-  } else if (core::IsSet(record.forget_time)) {
-    reclaimable_.Set(key, record.forget_time);
+  } else {
+    NoteUnresolved(key, record);
+    if (core::IsSet(record.forget_time)) reclaimable_.Set(key, record.forget_time);
   }
   UpdateNextTimer();
 }
 
 // --- Running -----------------------------------------------------------------------------------
+
+// A callback that submits must not run the lane inside the thread's own delivering: callbacks
+// could nest without end. The thread looks at the lane again when it has delivered.
+bool Lane::MayRun() {
+  if (running_ || DeliversHere()) return false;
+  running_ = true;
+  return true;
+}
 
 void Lane::Run() {
   for (;;) {
@@ -150,20 +159,42 @@ void Lane::Run() {
       case Stage::kAnswer:
         AnswerBatch();
         stage_ = Stage::kTake;
+        if (!Deliver()) return;
         break;
     }
   }
 }
 
-bool Lane::BatchIsFull() const {
+size_t Lane::AheadOf(const TenantId& tenant, size_t queued) const {
+  absl::MutexLock lock(&mutex_);
+  const size_t overtaken = queue_.size() - std::min(queue_.size(), queue_.AheadOf(tenant));
+  return queued - std::min(queued, overtaken);
+}
+
+size_t Lane::QueuedOf(const TenantId& tenant) const {
+  absl::MutexLock lock(&mutex_);
+  return queue_.QueuedOf(tenant);
+}
+
+size_t Lane::BatchLimit() {
   const size_t most =
       std::min(shared_->options.max_batch_commands, shared_->traits.max_batch_writes);
-  return batch_.size() >= most || batch_response_bytes_ >= core::kMaxBatchResponseBytes;
+  if (queue_.is_shared()) {
+    shared_batches_left_ = kSharedBatches;
+  } else if (shared_batches_left_ > 0) {
+    --shared_batches_left_;
+  }
+  const bool small = shared_batches_left_ > 0 && queue_.has_long_lines();
+  return small ? std::min(most, kMaxSharedBatch) : most;
+}
+
+bool Lane::BatchIsFull() const {
+  return batch_.size() >= batch_limit_ || batch_response_bytes_ >= core::kMaxBatchResponseBytes;
 }
 
 void Lane::TakeIntoBatch(PendingCommandPtr command) {
   batch_response_bytes_ += ResponseBytes(command->request.command);
-  const auto [entry, added] = slot_of_.try_emplace(command->request.key, keys_.size());
+  const auto [entry, added] = slot_of_.try_emplace(&command->request.key, keys_.size());
   if (added) keys_.push_back(command->request.key);
   batch_.push_back(Stepped{.command = std::move(command), .slot = entry->second});
 }
@@ -176,29 +207,43 @@ bool Lane::TakeBatch() {
   batch_response_bytes_ = 0;
   if (sweeping_) SweepDue();
   // Who waits goes before who comes after the lease has ended, however late the timers are.
-  if (waiters_.size() != 0 && next_timer() <= shared_->Now().latest) {
+  const core::Time now = shared_->Now().latest;
+  if (waiters_.size() != 0 && next_timer() <= now) {
     RunErrands(Errands{.run_timers = true});
   }
   for (;;) {
     Errands errands;
+    std::vector<PendingCommandPtr> late;
     {
       absl::MutexLock lock(&mutex_);
       if (errands_.any()) {
         std::swap(errands, errands_);
       } else {
-        size_t taken = 0;
-        for (; !ready_.empty() && !BatchIsFull(); ++taken, ready_.pop_front()) {
-          TakeIntoBatch(std::move(ready_.front()));
-        }
-        for (; !queue_.empty() && !BatchIsFull(); ++taken, queue_.pop_front()) {
-          TakeIntoBatch(std::move(queue_.front()));
-        }
-        shared_->queued -= taken;
-        if (batch_.empty()) running_ = false;
-        return running_;
+        FillBatch(now, &late);
+        if (batch_.empty() && late.empty()) running_ = false;
+        if (late.empty()) return running_;
       }
     }
+    for (const PendingCommandPtr& command : late) AnswerCancelled(*command);
+    if (!batch_.empty()) return true;
     RunErrands(std::move(errands));
+  }
+}
+
+void Lane::FillBatch(core::Time now, std::vector<PendingCommandPtr>* late) {
+  const auto take = [&](PendingCommandPtr command) {
+    if (IsLate(*command, now)) return late->push_back(std::move(command));
+    TakeIntoBatch(std::move(command));
+  };
+  batch_limit_ = BatchLimit();
+  size_t taken = 0;
+  for (; !ready_.empty() && !BatchIsFull(); ++taken) take(ready_.Pop());
+  for (; !queue_.empty() && !BatchIsFull(); ++taken) take(queue_.Pop());
+  shared_->queued -= taken;
+  if (queue_.empty()) {
+    drain_rate_.OnEmptied();
+  } else {
+    drain_rate_.OnTaken(taken, now);
   }
 }
 
@@ -214,6 +259,7 @@ bool Lane::StartRead() {
 void Lane::StepBatch() {
   written_slots_.clear();
   write_outcomes_.clear();
+  commit_time_ = {};
   slots_.clear();
   if (!read_result_.ok() || shared_->dead) {
     FailBatch();
@@ -222,23 +268,51 @@ void Lane::StepBatch() {
     return;
   }
   slots_.resize(keys_.size());
+  bool any_put_off = false;
   for (size_t i = 0; i < slots_.size(); ++i) {
     slots_[i].stored = std::move(read_result_->entries[i].stored);
     slots_[i].version = read_result_->entries[i].version;
+    any_put_off |= read_result_->entries[i].put_off;
     if (std::holds_alternative<core::Unreadable>(slots_[i].stored)) {
       shared_->observer->OnUnreadable(keys_[i]);
     }
   }
+  if (any_put_off) PutOff();
   for (const Stepped& stepped : batch_) ++slots_[stepped.slot].uses_left;
   token_floor_ = read_result_->token_floor;
   const core::Now now = shared_->Now();
+  for (size_t i = 0; i < slots_.size(); ++i) NoteIfLapsed(keys_[i], slots_[i], now);
   for (Stepped& stepped : batch_) StepOne(stepped, now);
+}
+
+// The command that is first to find a lease ended may also be the one that settles the operation,
+// long before a timer comes by.
+void Lane::NoteIfLapsed(const core::Key& key, Slot& slot, const core::Now& now) const {
+  const auto* record = std::get_if<core::Record>(&slot.stored);
+  if (record == nullptr || !core::LeaseHasEnded(*record, now)) return;
+  if (!leases_.Contains(key) && !ended_leases_.contains(key)) return;
+  const auto lapsed = std::make_shared<core::Record>(*record);
+  core::Lapse(*lapsed);
+  slot.lapsed = lapsed;
+}
+
+// The next batch begins with those whose keys were not read.
+void Lane::PutOff() {
+  std::vector<PendingCommandPtr> put_off;
+  for (Stepped& stepped : batch_) {
+    if (read_result_->entries[stepped.slot].put_off) put_off.push_back(std::move(stepped.command));
+  }
+  batch_.erase(std::remove_if(batch_.begin(), batch_.end(),
+                              [](const Stepped& stepped) { return stepped.command == nullptr; }),
+               batch_.end());
+  StepAgain(std::move(put_off));
 }
 
 void Lane::StepOne(Stepped& stepped, const core::Now& now) {
   Slot& slot = slots_[stepped.slot];
   const bool last_use = --slot.uses_left == 0;
   core::Stored stored = last_use ? std::move(slot.stored) : slot.stored;
+  AskQuotas(stepped.command.get(), now.latest);
   const Request& request = stepped.command->request;
   core::Decision decision =
       shared_->options.step(std::move(stored), request.command, *request.policy, now, token_floor_);
@@ -251,6 +325,8 @@ void Lane::StepOne(Stepped& stepped, const core::Now& now) {
     written_slots_.push_back(stepped.slot);
   }
   slot.record = decision.effect == core::Effect::kWrite ? std::move(decision.record) : nullptr;
+  // At once: the next command of the batch may be of the same tenant.
+  shared_->tenants.SetOpen(request.key, IsOpen(slot.record.get()));
   // A later command of the batch must not be given a token that was used in it.
   if (slot.record != nullptr) token_floor_ = std::max(token_floor_, slot.record->token + 1);
   if (last_use) return;
@@ -261,6 +337,18 @@ void Lane::StepOne(Stepped& stepped, const core::Now& now) {
   }
 }
 
+// Whether a new key would be one too many is asked anew each time that the command is stepped.
+void Lane::AskQuotas(PendingCommand* command, core::Time now) {
+  auto* const reserve = std::get_if<core::ReserveCommand>(&command->request.command);
+  if (reserve == nullptr) return;
+  if (command->quota) reserve->refuse_new = core::Reason::kNone;
+  if (reserve->refuse_new != core::Reason::kNone) return;
+  const Request& request = command->request;
+  const bool counts = !std::exchange(command->metered, true);
+  command->quota = shared_->tenants.Ask(request.key, *request.policy, now, counts);
+  if (command->quota) reserve->refuse_new = core::Reason::kQuotaExceeded;
+}
+
 bool Lane::StartCommit() {
   if (written_slots_.empty()) return true;
   std::vector<GuardedWrite> writes;
@@ -269,8 +357,10 @@ bool Lane::StartCommit() {
     writes.push_back(GuardedWrite{keys_[slot], slots_[slot].version, slots_[slot].record});
   }
   handshake_.Reset();
+  commit_time_ = ReadElapsed();
   shared_->engine->Commit(std::move(writes), [this](std::vector<WriteOutcome> outcomes) {
     write_outcomes_ = std::move(outcomes);
+    commit_time_ = ReadElapsed() - commit_time_;
     if (handshake_.Arrive()) Run();
   });
   return handshake_.Arrive();
@@ -284,7 +374,10 @@ void Lane::AnswerBatch() {
     FailBatch();
     return Die();
   }
-  shared_->observer->OnCommit(batch_.size(), written_slots_.size());
+  shared_->observer->OnCommit(batch_.size(), written_slots_.size(), commit_time_);
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].lapsed != nullptr) ReportLapse(keys_[i], slots_[i]);
+  }
   const core::Time server_time = shared_->Now().latest;
   std::vector<PendingCommandPtr> again;
   for (Stepped& stepped : batch_) {
@@ -299,7 +392,7 @@ void Lane::AnswerBatch() {
     } else if (stepped.waits) {
       Park(std::move(stepped), server_time);
     } else {
-      Answer(*stepped.command, std::move(stepped.answer), server_time);
+      Answer(std::move(stepped.command), std::move(stepped.answer), server_time);
     }
   }
   StepAgain(std::move(again));
@@ -314,25 +407,49 @@ void Lane::AnswerBatch() {
   UpdateNextTimer();
 }
 
+void Lane::ReportLapse(const core::Key& key, const Slot& slot) {
+  // Another replica has written meanwhile: what was read holds no more, and is read again.
+  if (slot.dirty && write_outcomes_[slot.write] == WriteOutcome::kLostRace) return;
+  leases_.Erase(key);
+  ended_leases_.erase(key);
+  const core::Record& record = *slot.lapsed;
+  if (!slot.dirty) {
+    shared_->tenants.SetOpen(key, IsOpen(&record));
+    NoteUnresolved(key, record);
+    if (core::IsSet(record.forget_time)) reclaimable_.Set(key, record.forget_time);
+  }
+  shared_->observer->OnLapse(key, record);
+}
+
 // Keeps the tables in memory, and wakes who has waited for this.
 void Lane::NoteWritten(const core::Key& key, const core::RecordPtr& record) {
   reclaimable_.Erase(key);
   if (record != nullptr && record->state == core::State::kPending) {
+    shared_->unresolved.Erase(key);
     leases_.Set(key, record->lease_expire_time);
     return;
   }
   leases_.Erase(key);
-  if (record != nullptr && record->state == core::State::kUnresolved &&
-      core::IsSet(record->forget_time)) {
-    reclaimable_.Set(key, record->forget_time);
+  if (record != nullptr && record->state == core::State::kUnresolved) {
+    NoteUnresolved(key, *record);
+    if (core::IsSet(record->forget_time)) reclaimable_.Set(key, record->forget_time);
+  } else {
+    shared_->unresolved.Erase(key);
   }
   WakeAll(waiters_.TakeKey(key));
+}
+
+void Lane::NoteUnresolved(const core::Key& key, const core::Record& record) {
+  const bool is_unknown = record.state == core::State::kUnresolved && record.unknown;
+  if (is_unknown) shared_->unresolved.Set(key, record.unknown->since);
 }
 
 // Something else is stored, or this may be: who waits looks again, behind the commands that are
 // stepped again and may find that they have nothing more to write. A lease that may have begun
 // is looked at when it ends.
 void Lane::NoteDoubtful(const core::Key& key, const core::RecordPtr& record, WriteOutcome outcome) {
+  // Nobody knows: what is stepped again says it anew, where it writes.
+  shared_->tenants.SetOpen(key, false);
   const bool pending = record != nullptr && record->state == core::State::kPending;
   if (pending && outcome == WriteOutcome::kUnknown) leases_.Set(key, record->lease_expire_time);
   WakeAll(waiters_.TakeKey(key));
@@ -351,24 +468,24 @@ bool Lane::MayWait(const Stepped& stepped) const {
 void Lane::Park(Stepped stepped, core::Time server_time) {
   // The bounds are asked again: the whole batch was stepped before the first was parked.
   if (!MayWait(stepped) || stepped.command->wait_until <= server_time) {
-    return Answer(*stepped.command, std::move(stepped.answer), server_time);
+    return Answer(std::move(stepped.command), std::move(stepped.answer), server_time);
   }
   // Another replica may hold the lease: its end wakes the waiter all the same.
   leases_.Set(stepped.command->request.key, InProgress(stepped.answer)->lease_expire_time);
+  stepped.command->has_waited = true;
   ++shared_->waiters;
   waiters_.Add(std::move(stepped.command));
 }
 
 void Lane::MakeReady(std::vector<PendingCommandPtr> commands) {
   shared_->queued += commands.size();
-  for (PendingCommandPtr& command : commands) ready_.push_back(std::move(command));
+  ready_.Add(std::move(commands));
 }
 
 // Before all that is ready: it was submitted earlier.
 void Lane::StepAgain(std::vector<PendingCommandPtr> commands) {
   shared_->queued += commands.size();
-  ready_.insert(ready_.begin(), std::make_move_iterator(commands.begin()),
-                std::make_move_iterator(commands.end()));
+  ready_.AddFirst(std::move(commands));
 }
 
 void Lane::WakeAll(std::vector<PendingCommandPtr> waiters) {
@@ -376,35 +493,24 @@ void Lane::WakeAll(std::vector<PendingCommandPtr> waiters) {
   MakeReady(std::move(waiters));
 }
 
-PendingCommandPtr Lane::TakeReady(uint64_t id) {
-  const auto place = std::find_if(ready_.begin(), ready_.end(), [id](const auto& command) {
-    return command->id == id && MayBeDropped(command->request.command) && !command->may_have_effect;
-  });
-  if (place == ready_.end()) return nullptr;
-  PendingCommandPtr taken = std::move(*place);
-  ready_.erase(place);
-  --shared_->queued;
-  return taken;
-}
-
-// A cancelled command that may have had its effect is answered, but waits for nothing more.
-void Lane::StopWaiting(uint64_t id) {
-  for (const PendingCommandPtr& command : ready_) {
-    if (command->id == id) command->wait_until = core::Time{};
+// Lets go of a command that waits, or is ready. One that may have had its effect is answered all
+// the same, with what holds, but waits for nothing more.
+void Lane::CancelHeld(uint64_t id) {
+  if (PendingCommandPtr waiter = waiters_.Take(id)) {
+    std::vector<PendingCommandPtr> one;
+    one.push_back(std::move(waiter));
+    WakeAll(std::move(one));
   }
+  PendingCommand* const command = ready_.Find(id);
+  if (command == nullptr) return;
+  command->wait_until = core::Time{};
+  if (!MayBeDropped(command->request.command) || command->may_have_effect) return;
+  --shared_->queued;
+  AnswerCancelled(*ready_.Take(id));
 }
 
 void Lane::RunErrands(Errands errands) {
-  for (const uint64_t id : errands.cancel) {
-    if (PendingCommandPtr waiter = waiters_.Take(id)) {
-      --shared_->waiters;
-      AnswerCancelled(*waiter);
-    } else if (PendingCommandPtr woken = TakeReady(id)) {
-      AnswerCancelled(*woken);
-    } else {
-      StopWaiting(id);
-    }
-  }
+  for (const uint64_t id : errands.cancel) CancelHeld(id);
   for (const core::Key& key : errands.wake) WakeAll(waiters_.TakeKey(key));
   if (errands.end_waits) WakeAll(waiters_.TakeAll());
   if (errands.run_timers) RunDueTimers();
@@ -416,7 +522,7 @@ void Lane::RunDueTimers() {
   const core::Now now = shared_->Now();
   for (const core::Key& key : leases_.TakeDue(now.earliest, kMaxLapsesAtOnce)) {
     // First, since who is woken may acquire the key.
-    ReportLapse(key);
+    LookAtLapse(key);
     WakeAll(waiters_.TakeKey(key));
   }
   std::vector<PendingCommandPtr> due = waiters_.TakeDue(now.latest);
@@ -425,33 +531,25 @@ void Lane::RunDueTimers() {
 }
 
 // Reads the record that has lapsed: what is reported is what is stored, not what was planned.
-void Lane::ReportLapse(const core::Key& key) {
+void Lane::LookAtLapse(const core::Key& key) {
+  ended_leases_.insert(key);
   SubmitInternal(key, core::InspectCommand{},
                  [this, key](Reply reply) { SeeToLapse(key, reply.answer, reply.server_time); });
 }
 
+// What the batch that has read the record could not report.
 void Lane::SeeToLapse(const core::Key& key, const core::Answer& answer, core::Time now) {
+  if (ended_leases_.erase(key) == 0) return;
   const auto* inspect = std::get_if<core::InspectAnswer>(&answer);
   if (inspect == nullptr) {
-    const core::Reason reason = ReasonOf(answer);
     // It could not be read: look again.
-    const bool again = reason == core::Reason::kStoreUnavailable && !shared_->dead;
+    const bool again = ReasonOf(answer) == core::Reason::kStoreUnavailable && !shared_->dead;
     if (again) leases_.Set(key, core::Add(now, core::kOverloadRetryAfter));
-    // The lease ended so long ago that it is forgotten.
-    if (reason == core::Reason::kOperationNotFound) reclaimable_.Set(key, now);
     return;
   }
+  // It was renewed or taken up by another replica: it is not over.
   const core::Record& record = *inspect->operation;
-  if (record.state == core::State::kPending) {
-    // It was renewed or taken up by another replica: it is not over.
-    leases_.Set(key, record.lease_expire_time);
-    return;
-  }
-  const bool lapsed = !record.ended.empty() && record.ended.back().token == record.token &&
-                      record.ended.back().verb == core::EndVerb::kLapsed;
-  if (!lapsed) return;
-  if (core::IsSet(record.forget_time)) reclaimable_.Set(key, record.forget_time);
-  shared_->observer->OnLapse(key, record);
+  if (record.state == core::State::kPending) leases_.Set(key, record.lease_expire_time);
 }
 
 // A part of what is due for every batch, until there is no more.
@@ -477,11 +575,10 @@ void Lane::SweepDue() {
 void Lane::SubmitInternal(core::Key key, core::Command command, ReplyCallback done) {
   static const auto kPolicy = std::make_shared<const core::Policy>();
   auto pending = std::make_unique<PendingCommand>();
-  pending->id = shared_->next_id++;
   pending->request = Request{std::move(key), std::move(command), kPolicy};
   pending->done = std::move(done);
   pending->internal = true;
-  ++shared_->outstanding;
+  shared_->outstanding.Enter();
   std::vector<PendingCommandPtr> one;
   one.push_back(std::move(pending));
   MakeReady(std::move(one));
@@ -494,6 +591,7 @@ void Lane::UpdateNextTimer() {
     next = std::min(next, core::Add(*due, shared_->traits.clock_skew));
   }
   if (const auto due = waiters_.NextDue()) next = std::min(next, *due);
+  pending_.store(leases_.size(), std::memory_order_relaxed);
   const int64_t next_ms = next.time_since_epoch().count();
   const int64_t last_ms = next_timer_ms_.exchange(next_ms);
   if (next_ms < last_ms && shared_->on_earlier_timer) shared_->on_earlier_timer();
@@ -501,22 +599,69 @@ void Lane::UpdateNextTimer() {
 
 // --- Answering -----------------------------------------------------------------------------------
 
-void Lane::Answer(PendingCommand& command, core::Answer answer, core::Time server_time) {
-  if (!command.internal) shared_->observer->OnAnswer(command.request, answer);
-  std::move(command.done)(Reply{.answer = std::move(answer), .server_time = server_time});
-  shared_->NoteAnswered();
+void Lane::Answer(PendingCommandPtr command, core::Answer answer, core::Time server_time) {
+  const bool internal = command->internal;
+  Delivery delivery{std::move(command), std::move(answer), server_time};
+  // What the lane asks of itself changes what its runner owns.
+  if (internal) return Give(std::move(delivery));
+  deliveries_.push_back(std::move(delivery));
+}
+
+void Lane::Give(Delivery delivery) {
+  PendingCommand& command = *delivery.command;
+  if (!command.internal) shared_->observer->OnAnswer(command.request, delivery.answer);
+  std::move(command.done)(Reply{.answer = std::move(delivery.answer),
+                                .server_time = delivery.server_time,
+                                .has_waited = command.has_waited,
+                                .quota = command.quota});
+  shared_->outstanding.Leave();
+}
+
+namespace {
+
+// The lanes whose answers the thread is giving at the moment, the innermost first.
+struct Delivering {
+  const Lane* lane;
+  const Delivering* outer;
+};
+thread_local const Delivering* delivering = nullptr;
+
+}  // namespace
+
+bool Lane::DeliversHere() const {
+  for (const Delivering* at = delivering; at != nullptr; at = at->outer) {
+    if (at->lane == this) return true;
+  }
+  return false;
+}
+
+bool Lane::Deliver() {
+  if (deliveries_.empty()) return true;
+  std::vector<Delivery> deliveries = std::exchange(deliveries_, {});
+  {
+    absl::MutexLock lock(&mutex_);
+    running_ = false;
+    ++deliverers_;
+  }
+  const Delivering here{this, delivering};
+  delivering = &here;
+  for (Delivery& delivery : deliveries) Give(std::move(delivery));
+  delivering = here.outer;
+  absl::MutexLock lock(&mutex_);
+  --deliverers_;
+  return MayRun();
 }
 
 void Lane::AnswerCancelled(PendingCommand& command) {
   std::move(command.done)(
       Reply{.answer = Refused(core::Reason::kStoreUnavailable), .cancelled = true});
-  shared_->NoteAnswered();
+  shared_->outstanding.Leave();
 }
 
 void Lane::FailBatch() {
   const core::Time server_time = shared_->Now().latest;
   for (Stepped& stepped : batch_) {
-    Answer(*stepped.command, Refused(core::Reason::kStoreUnavailable), server_time);
+    Answer(std::move(stepped.command), Refused(core::Reason::kStoreUnavailable), server_time);
   }
   slots_.clear();
 }

@@ -1,27 +1,38 @@
 // One lane: a queue of commands and whoever happens to run it.
 //
 // A lane is idle or run by exactly one thread at a time. The runner takes what is queued as a
-// batch, and for the batch: reads all keys -> steps the commands in order -> commits -> answers.
+// batch, and for the batch: reads all keys -> steps the commands in order -> commits -> makes the
+// answers. Then it leaves the lane, gives the answers to those who wait for them, and comes back
+// to see what there is. Meanwhile the next that submits may run the lane: so one batch is synced
+// while the answers of the last go out.
+//
 // Everything below "owned by the runner" is touched by nobody else; the queue alone is locked,
 // and never across a call of the engine, the clock, the observer or a callback.
 #ifndef IDEMPOTENCY_KEYSTORE_LANE_H_
 #define IDEMPOTENCY_KEYSTORE_LANE_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
-#include <unordered_map>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
+#include "keystore/command_queue.h"
 #include "keystore/core/transition.h"
+#include "keystore/drain_rate.h"
 #include "keystore/handshake.h"
 #include "keystore/key_store.h"
 #include "keystore/open_leases.h"
+#include "keystore/outstanding.h"
 #include "keystore/pending_command.h"
+#include "keystore/ready_commands.h"
+#include "keystore/tenant_usage.h"
+#include "keystore/unresolved.h"
 #include "keystore/waiters.h"
 
 namespace idempotency::keystore {
@@ -33,33 +44,35 @@ struct Shared {
   Observer* observer = nullptr;  // never null
   KeyStoreOptions options;
   Traits traits;
-  std::atomic<uint64_t> next_id{1};
   std::atomic<size_t> waiters{0};
+  UnresolvedOperations unresolved;
+  TenantUsage tenants;
   // Commands accepted and not yet answered, waiting ones included.
-  std::atomic<size_t> outstanding{0};
+  Outstanding outstanding;
   // Commands queued, waiting ones not included.
   std::atomic<size_t> queued{0};
   std::atomic<bool> dead{false};
   std::atomic<bool> draining{false};
-  // Whoever answers the last outstanding command takes and leaves it, which wakes Drain.
-  absl::Mutex idle_mutex;
   // Called when a timer comes up that is earlier than all before.
   std::function<void()> on_earlier_timer;
   // EndWaits of every lane.
   std::function<void()> end_all_waits;
 
   core::Now Now() const;
-  // One command fewer is outstanding.
-  void NoteAnswered() ABSL_LOCKS_EXCLUDED(idle_mutex);
 };
 
 class Lane {
  public:
   explicit Lane(Shared* shared) : shared_(shared) {}
 
-  // Queues all, in order, and runs the lane if it is idle. Commands are admitted by then.
-  void Submit(std::vector<PendingCommandPtr> commands) ABSL_LOCKS_EXCLUDED(mutex_);
-  void Submit(PendingCommandPtr command) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Queues the command, and runs the lane if it is idle. Commands are admitted by then. Gives the
+  // command's id.
+  uint64_t Submit(PendingCommandPtr command) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Queues all, in order; *first_id is the id of the first, and each other has one more than the
+  // one before. True: the calling thread has become the runner, and must call Run.
+  bool Queue(std::vector<PendingCommandPtr> commands, uint64_t* first_id)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  void Run();
 
   void Cancel(uint64_t id) ABSL_LOCKS_EXCLUDED(mutex_);
   // Another replica may have ended what is waited for.
@@ -70,10 +83,20 @@ class Lane {
   void EndWaits() ABSL_LOCKS_EXCLUDED(mutex_);
   // Gives back what is absent by now.
   void Sweep() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Returns when nobody runs the lane.
+  // Returns when nobody runs the lane or gives its answers.
   void AwaitIdle() ABSL_LOCKS_EXCLUDED(mutex_);
   // What LoadOpen found. Before the first command only.
   void NoteOpen(const core::Key& key, const core::Record& record);
+
+  // How long a command would be queued behind so many others, as far as is known.
+  core::Duration TimeFor(size_t queued) const { return drain_rate_.TimeFor(queued); }
+
+  // How many of `queued` commands would be decided before one that this tenant sends now.
+  size_t AheadOf(const TenantId& tenant, size_t queued) const ABSL_LOCKS_EXCLUDED(mutex_);
+  size_t QueuedOf(const TenantId& tenant) const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  // How many leases are known to be live.
+  size_t pending() const { return pending_.load(std::memory_order_relaxed); }
 
   // When RunTimers should be called; core::kMaxTime: not at all.
   core::Time next_timer() const { return core::Time(core::Duration(next_timer_ms_.load())); }
@@ -101,7 +124,10 @@ class Lane {
     size_t uses_left = 0;
     bool dirty = false;
     core::RecordPtr record;  // dirty: what to write, null to erase
-    size_t write = 0;        // dirty: its place in the commit
+    // What the end of a lease made of the record that was read, where the observer was not told
+    // of it yet; null otherwise.
+    core::RecordPtr lapsed;
+    size_t write = 0;  // dirty: its place in the commit
   };
 
   struct Stepped {
@@ -111,35 +137,56 @@ class Lane {
     bool waits = false;
   };
 
+  // An answer that may be given: what it says is durable.
+  struct Delivery {
+    PendingCommandPtr command;
+    core::Answer answer;
+    core::Time server_time;
+  };
+
   template <typename Change>
   void Ask(Change change) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  void Run();
+  // Makes the calling thread the runner, unless there is one, or it will come by anyway.
+  bool MayRun() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool TakeBatch() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Leaves out, in *late, what nobody would receive the answer of.
+  void FillBatch(core::Time now, std::vector<PendingCommandPtr>* late)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool BatchIsFull() const;
+  size_t BatchLimit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TakeIntoBatch(PendingCommandPtr command);
   bool StartRead();
   void StepBatch();
+  void PutOff();
   void StepOne(Stepped& stepped, const core::Now& now);
+  void AskQuotas(PendingCommand* command, core::Time now);
   bool StartCommit();
   void AnswerBatch();
+  // Leaves the lane and gives all answers; true where the thread is the runner again.
+  bool Deliver() ABSL_LOCKS_EXCLUDED(mutex_);
+  bool DeliversHere() const;
+  bool IsIdle() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return !running_ && deliverers_ == 0; }
   void NoteWritten(const core::Key& key, const core::RecordPtr& record);
+  void NoteIfLapsed(const core::Key& key, Slot& slot, const core::Now& now) const;
+  void ReportLapse(const core::Key& key, const Slot& slot);
+  void NoteUnresolved(const core::Key& key, const core::Record& record);
   void NoteDoubtful(const core::Key& key, const core::RecordPtr& record, WriteOutcome outcome);
 
   void RunErrands(Errands errands);
   void RunDueTimers();
   void SweepDue();
-  void ReportLapse(const core::Key& key);
+  void LookAtLapse(const core::Key& key);
   void SeeToLapse(const core::Key& key, const core::Answer& answer, core::Time now);
   void Park(Stepped stepped, core::Time server_time);
   bool MayWait(const Stepped& stepped) const;
   void MakeReady(std::vector<PendingCommandPtr> commands);
   void StepAgain(std::vector<PendingCommandPtr> commands);
   void WakeAll(std::vector<PendingCommandPtr> waiters);
-  PendingCommandPtr TakeReady(uint64_t id);
-  void StopWaiting(uint64_t id);
+  void CancelHeld(uint64_t id);
   void SubmitInternal(core::Key key, core::Command command, ReplyCallback done);
-  void Answer(PendingCommand& command, core::Answer answer, core::Time server_time);
+  void Answer(PendingCommandPtr command, core::Answer answer, core::Time server_time);
+  void Give(Delivery delivery);
   void AnswerCancelled(PendingCommand& command);
   void FailBatch();
   void Die();
@@ -149,30 +196,42 @@ class Lane {
 
   mutable absl::Mutex mutex_;
   bool running_ ABSL_GUARDED_BY(mutex_) = false;
-  std::deque<PendingCommandPtr> queue_ ABSL_GUARDED_BY(mutex_);
+  // Threads that have left the lane and give its answers.
+  size_t deliverers_ ABSL_GUARDED_BY(mutex_) = 0;
+  CommandQueue queue_ ABSL_GUARDED_BY(mutex_);
   Errands errands_ ABSL_GUARDED_BY(mutex_);
 
   // --- Owned by the runner ------------------------------------------------------------------
   Stage stage_ = Stage::kTake;
   Handshake handshake_;
-  // To be taken before what is queued: woken waiters and commands to be stepped again.
-  std::deque<PendingCommandPtr> ready_;
+  ReadyCommands ready_;
   std::vector<Stepped> batch_;
   size_t batch_response_bytes_ = 0;
+  size_t batch_limit_ = 0;
+  // Batches for which it still counts that tenants shared the queue a while ago.
+  size_t shared_batches_left_ = 0;
   std::vector<core::Key> keys_;
-  std::unordered_map<core::Key, size_t, KeyHash> slot_of_;
+  // The keys are those of the batch's commands.
+  absl::flat_hash_map<const core::Key*, size_t, KeyPointerHash, KeyPointerEqual> slot_of_;
   std::vector<Slot> slots_;
   uint64_t token_floor_ = 1;
   absl::StatusOr<ReadResult> read_result_;
   std::vector<size_t> written_slots_;
   std::vector<WriteOutcome> write_outcomes_;
+  // When the commit began; then, how long it took.
+  std::chrono::nanoseconds commit_time_{0};
+  std::vector<Delivery> deliveries_;
   Waiters waiters_;
   OpenLeases leases_;
+  // Those of them that have ended, and are being read to see what became of the operation.
+  absl::flat_hash_set<core::Key, KeyHash> ended_leases_;
   // When open records can go.
   OpenLeases reclaimable_;
   // More of them may be due than the last batch took.
   bool sweeping_ = false;
+  DrainRate drain_rate_;
 
+  std::atomic<size_t> pending_{0};
   std::atomic<int64_t> next_timer_ms_{core::kMaxTime.time_since_epoch().count()};
 };
 

@@ -5,14 +5,17 @@ namespace idempotency::keystore {
 void OpenLeases::Set(const core::Key& key, core::Time expire) {
   const auto [entry, added] = ends_.try_emplace(key);
   if (!added) by_end_.erase(entry->second);
-  entry->second = by_end_.emplace(expire, &entry->first);
+  // Most leases are equally long, and the newest ends last.
+  entry->second = by_end_.emplace_hint(by_end_.end(), expire, &entry->first);
 }
 
-void OpenLeases::Erase(const core::Key& key) {
+bool OpenLeases::Erase(const core::Key& key) {
+  if (ends_.empty()) return false;
   const auto entry = ends_.find(key);
-  if (entry == ends_.end()) return;
+  if (entry == ends_.end()) return false;
   by_end_.erase(entry->second);
   ends_.erase(entry);
+  return true;
 }
 
 std::vector<core::Key> OpenLeases::TakeDue(core::Time now, size_t limit) {

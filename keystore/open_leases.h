@@ -8,9 +8,9 @@
 #include <cstddef>
 #include <map>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
+#include "absl/container/node_hash_map.h"
 #include "keystore/core/record.h"
 #include "keystore/core/time.h"
 #include "keystore/key_hash.h"
@@ -21,7 +21,9 @@ class OpenLeases {
  public:
   // The lease on `key` ends at `expire`; replaces what was known of it.
   void Set(const core::Key& key, core::Time expire);
-  void Erase(const core::Key& key);
+  // False where nothing was known of it.
+  bool Erase(const core::Key& key);
+  bool Contains(const core::Key& key) const { return ends_.contains(key); }
 
   // At most `limit` keys whose leases have ended, the oldest first; they are known no longer.
   std::vector<core::Key> TakeDue(core::Time now, size_t limit);
@@ -31,8 +33,8 @@ class OpenLeases {
  private:
   using ByEnd = std::multimap<core::Time, const core::Key*>;
 
-  // Keys of an unordered_map stay where they are, so that the order can point to them.
-  std::unordered_map<core::Key, ByEnd::iterator, KeyHash> ends_;
+  // Keys of a node map stay where they are, so that the order can point to them.
+  absl::node_hash_map<core::Key, ByEnd::iterator, KeyHash> ends_;
   ByEnd by_end_;
 };
 

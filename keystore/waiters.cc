@@ -1,18 +1,17 @@
 #include "keystore/waiters.h"
 
-#include <algorithm>
-
 namespace idempotency::keystore {
 
 void Waiters::Add(PendingCommandPtr command) {
-  by_end_.emplace(command->wait_until, command->id);
-  by_id_.emplace(command->id, command->request.key);
-  auto& line = lines_[command->request.key];
-  line.push_back(std::move(command));
+  const uint64_t id = command->id;
+  by_end_.emplace(command->wait_until, id);
+  auto& line = *lines_.try_emplace(command->request.key).first;
+  by_id_.emplace(id, Place{&line, line.second.insert(line.second.end(), std::move(command))});
 }
 
 std::vector<PendingCommandPtr> Waiters::TakeKey(const core::Key& key) {
   std::vector<PendingCommandPtr> taken;
+  if (lines_.empty()) return taken;
   const auto line = lines_.find(key);
   if (line == lines_.end()) return taken;
   for (PendingCommandPtr& command : line->second) {
@@ -41,15 +40,12 @@ std::vector<PendingCommandPtr> Waiters::TakeAll() {
 PendingCommandPtr Waiters::Take(uint64_t id) {
   const auto entry = by_id_.find(id);
   if (entry == by_id_.end()) return nullptr;
-  const auto line = lines_.find(entry->second);
-  auto& commands = line->second;
-  const auto place = std::find_if(commands.begin(), commands.end(),
-                                  [id](const auto& command) { return command->id == id; });
+  const auto [line, place] = entry->second;
   PendingCommandPtr taken = std::move(*place);
   by_end_.erase({taken->wait_until, id});
   by_id_.erase(entry);
-  commands.erase(place);
-  if (commands.empty()) lines_.erase(line);
+  line->second.erase(place);
+  if (line->second.empty()) lines_.erase(lines_.find(line->first));
   return taken;
 }
 

@@ -6,7 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <optional>
 #include <set>
 #include <unordered_map>
@@ -39,8 +39,15 @@ class Waiters {
   std::optional<core::Time> NextDue() const;
 
  private:
-  std::unordered_map<core::Key, std::deque<PendingCommandPtr>, KeyHash> lines_;
-  std::unordered_map<uint64_t, core::Key> by_id_;
+  using Lines = std::unordered_map<core::Key, std::list<PendingCommandPtr>, KeyHash>;
+  // Entries of the map stay where they are while they are in it.
+  struct Place {
+    Lines::value_type* line = nullptr;
+    std::list<PendingCommandPtr>::iterator command;
+  };
+
+  Lines lines_;
+  std::unordered_map<uint64_t, Place> by_id_;
   std::set<std::pair<core::Time, uint64_t>> by_end_;
 };
 

@@ -49,6 +49,9 @@ class ByteWriter {
     out_.append(value);
   }
 
+  // Whose length the reader knows.
+  void Raw(std::string_view value) { out_.append(value); }
+
  private:
   std::string& out_;
 };
@@ -120,8 +123,10 @@ class ByteReader {
   }
 
   // A part of the bytes read, not a copy.
-  std::string_view Bytes() {
-    const uint64_t length = Varint();
+  std::string_view Bytes() { return Raw(Varint()); }
+
+  // As many as were written, as a part of the bytes read.
+  std::string_view Raw(uint64_t length) {
     if (length > rest_.size()) {
       Fail();
       return {};

@@ -2,11 +2,16 @@
 // format byte and goes on reading the old one. Values are written as byte_io.h says.
 //
 //   stored     := format payload fixed32(crc32 of format and payload, as zlib computes it)
-//   format     := 0x01; the low four bits are the version of the layout, the high four how the
-//                 payload is wrapped: 0 plain, the others are kept for encryption
+//   format     := 0x01 | 0x11; the low four bits are the version of the layout, the high four how
+//                 response and progress are kept: 0 plain, 1 sealed
 //   payload    := heads identity times [provider_request_id: bytes] [terms] [unknown] [earlier]
 //                 [labels] [progress: bytes] [response: bytes] [resolution_content: digest]
 //                 ended history
+//                 In format 0x11 `progress` and `response` are left out, and [sealed] stands in
+//                 their place: seal.h's of (plain), bound to (bound)
+//   sealed     := bytes(key id) salt: 16 bytes, bytes(sealed plain)
+//   plain      := [progress: bytes] [response: bytes], at least one of them
+//   bound      := format bytes(key id) bytes(stored key) varint(token)
 //   heads      := byte(state | verdict << 3 | resolution << 5) flags: varint
 //   identity   := varint(token) varint(changes) [varint(attempt)] [attempt_id: digest]
 //                 [fingerprint: bytes(algorithm) bytes(digest)]
@@ -30,7 +35,7 @@
 // What stands in brackets is there where the flags or the head before it say so. They say it
 // where a value is not the usual one: what is usual (a time that follows from others, an actor
 // who is the owner) takes no bytes. Every flag and head is a function of the record, so that a
-// record has one encoding; the decoder computes them again from what it has read and refuses
+// record has one plain encoding; the decoder computes them again from what it has read and refuses
 // bytes whose own differ, which covers unknown bits and values that need not be there.
 #include "keystore/codec/record_codec.h"
 
@@ -61,6 +66,7 @@ using core::Time;
 using core::Unknown;
 
 constexpr uint8_t kFormatPlain1 = 0x01;
+constexpr uint8_t kFormatSealed1 = 0x11;
 constexpr size_t kCrcBytes = 4;
 
 // --- What takes no bytes. Frozen with the format: today's defaults, whatever they become. ---
@@ -539,25 +545,112 @@ core::Labels ReadLabels(ByteReader& in) {
   return labels;
 }
 
-void PutContent(const Record& record, uint64_t flags, ByteWriter& out) {
+// --- What is sealed ------------------------------------------------------------------------------
+
+constexpr uint64_t kSealable = kProgress | kResponse;
+
+void PutSealable(const Record& record, uint64_t flags, ByteWriter& out) {
+  if (flags & kProgress) out.Bytes(*record.progress);
+  if (flags & kResponse) out.Bytes(record.response.bytes.view());
+}
+
+void ReadSealable(Record& record, uint64_t flags, ByteReader& in) {
+  if (flags & kProgress) record.progress = ReadString(in);
+  if (flags & kResponse) record.response.bytes = core::Blob(ReadString(in));
+}
+
+std::string BoundTo(std::string_view key_id, std::string_view stored_key, uint64_t token) {
+  std::string bound;
+  ByteWriter out(&bound);
+  out.Byte(kFormatSealed1);
+  out.Bytes(key_id);
+  out.Bytes(stored_key);
+  out.Varint(token);
+  return bound;
+}
+
+[[nodiscard]] bool PutSealed(const Record& record, uint64_t flags, const Sealing& sealing,
+                             ByteWriter& out) {
+  std::string plain;
+  ByteWriter sealable(&plain);
+  PutSealable(record, flags, sealable);
+  std::string sealed;
+  const std::string bound = BoundTo(sealing.key.id, sealing.stored_key, record.token);
+  if (!Seal(sealing.key, sealing.salt, bound, plain, &sealed)) return false;
+  out.Bytes(sealing.key.id);
+  out.Raw(sealing.salt);
+  out.Bytes(sealed);
+  return true;
+}
+
+// What a reader of records brings, and what it is told.
+struct Opening {
+  uint8_t format = kFormatPlain1;
+  std::string_view stored_key;
+  const SealKeys* keys = nullptr;
+  std::string_view key_id;
+  bool key_missing = false;
+};
+
+void ReadSealed(Record& record, uint64_t flags, Opening& opening, ByteReader& in) {
+  opening.key_id = in.Bytes();
+  const std::string_view salt = in.Raw(kSealSaltBytes);
+  const std::string_view sealed = in.Bytes();
+  if (!in.ok() || opening.key_id.empty() || opening.key_id.size() > kMaxSealKeyIdBytes ||
+      (flags & kSealable) == 0) {
+    return in.Fail();
+  }
+  const std::optional<SealKey> key = opening.keys->Find(opening.key_id);
+  opening.key_missing = !key.has_value();
+  if (opening.key_missing) {
+    // So that the flags are those of the record until they have been compared.
+    if (flags & kProgress) record.progress.emplace();
+    if (flags & kResponse) record.response.bytes = core::Blob(std::string());
+    return;
+  }
+  const std::optional<std::string> plain =
+      Unseal(*key, salt, BoundTo(opening.key_id, opening.stored_key, record.token), sealed);
+  if (!plain.has_value()) return in.Fail();
+  ByteReader sealable(*plain);
+  ReadSealable(record, flags, sealable);
+  if (!sealable.ok() || !sealable.AtEnd()) in.Fail();
+}
+
+void GiveUpSealed(uint64_t flags, Record& record) {
+  record.progress.reset();
+  if ((flags & kResponse) == 0) return;
+  record.response = core::Response{.bytes = core::Blob(), .body_omitted = true};
+}
+
+// --- The rest ------------------------------------------------------------------------------------
+
+[[nodiscard]] bool PutContent(const Record& record, uint64_t flags, const Sealing* sealing,
+                              ByteWriter& out) {
   if (flags & kProviderRequestId) out.Bytes(record.provider_request_id);
   if (flags & kTerms) PutTerms(record.terms, out);
   if (flags & kUnknown) PutUnknown(*record.unknown, record, out);
   if (flags & kEarlier) PutUnknown(*record.earlier, record, out);
   if (flags & kLabels) PutLabels(record.labels, out);
-  if (flags & kProgress) out.Bytes(*record.progress);
-  if (flags & kResponse) out.Bytes(record.response.bytes.view());
+  if (sealing == nullptr) {
+    PutSealable(record, flags, out);
+  } else if (!PutSealed(record, flags, *sealing, out)) {
+    return false;
+  }
   if (flags & kResolutionContent) PutDigest(record.resolution_content, out);
+  return true;
 }
 
-void ReadContent(Record& record, uint64_t flags, ByteReader& in) {
+void ReadContent(Record& record, uint64_t flags, Opening& opening, ByteReader& in) {
   if (flags & kProviderRequestId) record.provider_request_id = ReadString(in);
   record.terms = (flags & kTerms) != 0 ? ReadTerms(in) : kUsualTerms;
   if (flags & kUnknown) record.unknown = ReadUnknown(record, in);
   if (flags & kEarlier) record.earlier = ReadUnknown(record, in);
   if (flags & kLabels) record.labels = ReadLabels(in);
-  if (flags & kProgress) record.progress = ReadString(in);
-  if (flags & kResponse) record.response.bytes = core::Blob(ReadString(in));
+  if (opening.format == kFormatSealed1) {
+    ReadSealed(record, flags, opening, in);
+  } else {
+    ReadSealable(record, flags, in);
+  }
   if (flags & kResolutionContent) record.resolution_content = ReadDigest(in);
 }
 
@@ -590,46 +683,87 @@ uint32_t Crc(std::string_view bytes) {
       crc32_z(0, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()));
 }
 
-// What is between the format byte and the checksum, or nullopt where either is wrong.
+// From the format byte up to the checksum, or nullopt where that is wrong.
 std::optional<std::string_view> Unwrap(std::string_view bytes) {
   if (bytes.size() < 1 + kCrcBytes) return std::nullopt;
   const std::string_view covered = bytes.substr(0, bytes.size() - kCrcBytes);
   ByteReader crc(bytes.substr(covered.size()));
   if (crc.Fixed32() != Crc(covered)) return std::nullopt;
-  if (static_cast<uint8_t>(covered.front()) != kFormatPlain1) return std::nullopt;
-  return covered.substr(1);
+  return covered;
+}
+
+// `sealing` may be null.
+[[nodiscard]] bool Encode(const Record& record, const Sealing* sealing, std::string* out) {
+  const size_t start = out->size();
+  // Enough for most records, so that they are not copied while they grow.
+  out->reserve(start + 256 + record.response.bytes.view().size());
+  const uint64_t flags = FlagsOf(record);
+  if ((flags & kSealable) == 0) sealing = nullptr;
+  ByteWriter writer(out);
+  writer.Byte(sealing == nullptr ? kFormatPlain1 : kFormatSealed1);
+  PutHeads(record, flags, writer);
+  PutIdentity(record, flags, writer);
+  PutTimes(record, writer);
+  if (!PutContent(record, flags, sealing, writer)) {
+    out->resize(start);
+    return false;
+  }
+  PutPast(record, writer);
+  writer.Fixed32(Crc(std::string_view(*out).substr(start)));
+  return true;
+}
+
+// `payload` is what is behind the format byte; `record` is new.
+[[nodiscard]] bool Decode(std::string_view payload, Opening& opening, Record& record) {
+  ByteReader reader(payload);
+  const uint64_t flags = ReadHeads(record, reader);
+  ReadIdentity(record, flags, reader);
+  ReadTimes(record, flags, reader);
+  ReadContent(record, flags, opening, reader);
+  ReadPast(record, reader);
+  if (!reader.ok() || !reader.AtEnd() || FlagsOf(record) != flags) return false;
+  if (!core::BrokenRule(record).empty()) return false;
+  if (opening.key_missing) GiveUpSealed(flags, record);
+  return true;
 }
 
 }  // namespace
 
 void EncodeRecord(const Record& record, std::string* out) {
-  const size_t start = out->size();
-  // Enough for most records, so that they are not copied while they grow.
-  out->reserve(start + 256 + record.response.bytes.view().size());
-  const uint64_t flags = FlagsOf(record);
-  ByteWriter writer(out);
-  writer.Byte(kFormatPlain1);
-  PutHeads(record, flags, writer);
-  PutIdentity(record, flags, writer);
-  PutTimes(record, writer);
-  PutContent(record, flags, writer);
-  PutPast(record, writer);
-  writer.Fixed32(Crc(std::string_view(*out).substr(start)));
+  // Only sealing can fail.
+  static_cast<void>(Encode(record, nullptr, out));
+}
+
+bool IsSealable(const Record& record) {
+  return record.progress.has_value() || record.response.bytes.present();
+}
+
+bool SealRecord(const Record& record, const Sealing& sealing, std::string* out) {
+  return Encode(record, &sealing, out);
 }
 
 std::optional<Record> DecodeRecord(std::string_view bytes) noexcept {
-  const std::optional<std::string_view> payload = Unwrap(bytes);
-  if (!payload.has_value()) return std::nullopt;
-  ByteReader reader(*payload);
+  const std::optional<std::string_view> covered = Unwrap(bytes);
+  if (!covered.has_value()) return std::nullopt;
+  if (static_cast<uint8_t>(covered->front()) != kFormatPlain1) return std::nullopt;
+  Opening opening;
   std::optional<Record> record(std::in_place);
-  const uint64_t flags = ReadHeads(*record, reader);
-  ReadIdentity(*record, flags, reader);
-  ReadTimes(*record, flags, reader);
-  ReadContent(*record, flags, reader);
-  ReadPast(*record, reader);
-  if (!reader.ok() || !reader.AtEnd() || FlagsOf(*record) != flags) return std::nullopt;
-  if (!core::BrokenRule(*record).empty()) return std::nullopt;
+  if (!Decode(covered->substr(1), opening, *record)) record.reset();
   return record;
+}
+
+std::optional<OpenedRecord> OpenRecord(std::string_view bytes, std::string_view stored_key,
+                                       const SealKeys& keys) noexcept {
+  const std::optional<std::string_view> covered = Unwrap(bytes);
+  if (!covered.has_value()) return std::nullopt;
+  Opening opening{
+      .format = static_cast<uint8_t>(covered->front()), .stored_key = stored_key, .keys = &keys};
+  if (opening.format != kFormatPlain1 && opening.format != kFormatSealed1) return std::nullopt;
+  std::optional<OpenedRecord> opened(std::in_place);
+  if (!Decode(covered->substr(1), opening, opened->record)) return std::nullopt;
+  opened->key_id = opening.key_id;
+  opened->key_missing = opening.key_missing;
+  return opened;
 }
 
 }  // namespace idempotency::keystore

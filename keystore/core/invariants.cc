@@ -58,8 +58,11 @@ std::string_view BrokenOpenRule(const Record& record) {
   if (record.earlier.has_value() && !pending && !unresolved) {
     return "only an open operation has an earlier unknown";
   }
-  if (unresolved && record.unknown->cause == UnresolvedCause::kNone) {
-    return "an unresolved operation has a cause";
+  // The earlier one, too: a retried attempt that did nothing leaves the operation to it.
+  for (const std::optional<Unknown>& unknown : {record.unknown, record.earlier}) {
+    if (!unknown.has_value()) continue;
+    if (unknown->cause == UnresolvedCause::kNone) return "an unresolved operation has a cause";
+    if (unknown->attempt == 0) return "attempts count from 1";
   }
   if (pending && !IsSet(record.lease_expire_time)) return "a pending operation has a lease";
   if (pending && record.resolution != Resolution::kNone) {

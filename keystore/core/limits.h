@@ -52,6 +52,9 @@ inline constexpr uint64_t kMaxFencingToken = (uint64_t{1} << 53) - 1;
 
 // Responses carried into one commit; a batch is closed when it has more.
 inline constexpr size_t kMaxBatchResponseBytes = 8 * 1024 * 1024;
+// Stored bytes brought in by one read; what would come after it is read with the next batch. One
+// record more may be in it.
+inline constexpr size_t kMaxReadBytes = 32 * 1024 * 1024;
 
 // --- Times ---------------------------------------------------------------------------------
 inline constexpr Duration kDay = std::chrono::hours(24);
@@ -65,6 +68,8 @@ inline constexpr Duration kMinProtectedLease = std::chrono::seconds(1);
 inline constexpr Duration kClockDoubtRetryAfter = std::chrono::seconds(10);
 // When to ask again after a refusal for load, stall or space.
 inline constexpr Duration kOverloadRetryAfter = std::chrono::seconds(1);
+// The same where many come back to be refused again.
+inline constexpr Duration kMaxOverloadRetryAfter = std::chrono::seconds(10);
 // A wait ends this long before the caller's own deadline, so that the answer still arrives.
 inline constexpr Duration kWaitDeadlineMargin = std::chrono::milliseconds(100);
 // Wall time this far ahead of elapsed time is a jump that somebody has to confirm.

@@ -9,6 +9,25 @@
 namespace idempotency::core {
 namespace {
 
+// Retention is over: the answer is gone, the fact is not.
+void Expire(Record& record) {
+  const Time at = record.response_expire_time;
+  record.state = State::kExpired;
+  record.response = Response{};
+  record.progress.reset();
+  record.labels.clear();
+  record.response_expire_time = Time{};
+  Touch(record, at);
+}
+
+}  // namespace
+
+// Leases go on by elapsed time, also while the wall clock is in doubt.
+bool LeaseHasEnded(const Record& record, const Now& now) {
+  return record.state == State::kPending &&
+         NotBefore(now, record.update_time).earliest >= record.lease_expire_time;
+}
+
 // The lease ran out before its owner reported. An attempt that provably never started has
 // done nothing; any other may have had its effect.
 void Lapse(Record& record) {
@@ -33,23 +52,9 @@ void Lapse(Record& record) {
   Touch(record, at);
 }
 
-// Retention is over: the answer is gone, the fact is not.
-void Expire(Record& record) {
-  const Time at = record.response_expire_time;
-  record.state = State::kExpired;
-  record.response = Response{};
-  record.progress.reset();
-  record.labels.clear();
-  record.response_expire_time = Time{};
-  Touch(record, at);
-}
-
-}  // namespace
-
 std::optional<Record> Observe(Record record, const Now& raw) {
   const Now now = NotBefore(raw, record.update_time);
-  // Leases go on by elapsed time, also while the wall clock is in doubt.
-  if (record.state == State::kPending && now.earliest >= record.lease_expire_time) Lapse(record);
+  if (LeaseHasEnded(record, now)) Lapse(record);
   if (now.in_doubt) return record;
   if (record.state == State::kComplete && now.earliest >= record.response_expire_time) {
     Expire(record);

@@ -39,6 +39,28 @@ struct Terms {
   friend bool operator==(const Terms&, const Terms&) = default;
 };
 
+// Which row of somebody's table counts what is done under a policy. It decides nothing, so any two
+// are equal.
+struct Tally {
+  uint32_t row = 0;
+
+  friend bool operator==(const Tally&, const Tally&) { return true; }
+};
+
+inline constexpr uint64_t kUnlimited = UINT64_MAX;
+
+// How much a namespace or a scope may use before new keys are refused. The core is told only that
+// they are (ReserveCommand::refuse_new).
+struct Quota {
+  uint64_t reserves_per_second = kUnlimited;
+  // At once, after a pause; kUnlimited: as many as in a second.
+  uint64_t reserve_burst = kUnlimited;
+  uint64_t open_operations = kUnlimited;  // PENDING or UNRESOLVED
+  uint64_t stored_bytes = kUnlimited;
+
+  friend bool operator==(const Quota&, const Quota&) = default;
+};
+
 struct Policy {
   bool scope_optional = false;
   bool fingerprint_optional = false;
@@ -54,6 +76,12 @@ struct Policy {
   uint32_t max_response_bytes = kDefaultMaxResponseBytes;
   KeyCheck key_check = KeyCheck::kRefuse;
   Terms terms;
+  Quota quota;        // of all of the namespace
+  Quota scope_quota;  // of each of its scopes
+  // Of the store, not of the namespace: it has lost records, so that of operations begun before
+  // this nothing may be known though they happened. Unset: nothing was ever lost.
+  Time lost_before;
+  Tally tally;
 
   friend bool operator==(const Policy&, const Policy&) = default;
 };

@@ -188,6 +188,17 @@ Duration Memory(const Policy& policy) {
   return policy.terms.retention + policy.expired_memory;
 }
 
+// The store has lost records since the operation began: of what happened nothing may be known.
+bool PredatesLoss(const ReserveCommand& command, const Policy& policy, const Now& now) {
+  return IsSet(policy.lost_before) && command.operation_age.has_value() &&
+         *command.operation_age > Remaining(now.latest, policy.lost_before);
+}
+
+Decision AnswerTooOld() {
+  return Keep(
+      ReserveAnswer{.outcome = ReserveOutcome::kTooOld, .next_step = NextStep::kReconcileFirst});
+}
+
 Decision ReserveAbsent(const ReserveCommand& command, const Policy& policy, const Now& now,
                        uint64_t token_floor) {
   // Row 2: what is wrong with the key or its namespace is wrong at any age.
@@ -196,11 +207,10 @@ Decision ReserveAbsent(const ReserveCommand& command, const Policy& policy, cons
     return Refuse(Reason::kNamespaceNotFound, "id.namespace");
   }
   // Row 13: it may have ended and been forgotten since. Never a guess.
-  const bool too_old = command.operation_age.has_value() && *command.operation_age > Memory(policy);
-  if (too_old && !command.start_over) {
-    return Keep(
-        ReserveAnswer{.outcome = ReserveOutcome::kTooOld, .next_step = NextStep::kReconcileFirst});
-  }
+  const bool forgotten =
+      command.operation_age.has_value() && *command.operation_age > Memory(policy);
+  const bool too_old = forgotten || PredatesLoss(command, policy, now);
+  if (too_old && !command.start_over) return AnswerTooOld();
   // Row 14.
   if (command.refuse_new != Reason::kNone) {
     return Refuse(command.refuse_new, {}, kOverloadRetryAfter);
@@ -261,6 +271,11 @@ Decision ReserveUnresolved(Record record, const ReserveCommand& command, const P
 Decision ReserveFreed(Record record, const ReserveCommand& command, const Policy& policy,
                       const Now& now, uint64_t token_floor) {
   if (HasEnded(record, command.attempt_id)) return Refuse(Reason::kAttemptFinished, "attempt_id");
+  // Row 13 again: what was lost may have come after this record.
+  const bool may_be_behind = record.update_time < policy.lost_before;
+  if (may_be_behind && PredatesLoss(command, policy, now) && !command.start_over) {
+    return AnswerTooOld();
+  }
   const bool started_over = record.state == State::kExpired;
   Record next = BeginAgain(std::move(record), command, policy, now);
   if (started_over) {

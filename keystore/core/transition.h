@@ -51,6 +51,11 @@ struct Decision {
 // observation later is observing the record later.
 std::optional<Record> Observe(Record record, const Now& now);
 
+// Whether `record` was written under a lease that has ended since, before its owner reported.
+bool LeaseHasEnded(const Record& record, const Now& now);
+// Makes of it what that alone does, whatever time has done since.
+void Lapse(Record& record);
+
 // token_floor: above every token that was committed for any key before the read that found
 // `stored`. The decision depends on nothing but the arguments.
 Decision Step(Stored stored, const Command& command, const Policy& policy, const Now& now,

@@ -47,8 +47,8 @@ bool MayPrecedeAStore(const fs::directory_entry& entry) {
     return fs::is_empty(entry.path(), error) || fs::exists(entry.path() / "CURRENT", error);
   }
   return name == "LOCK" || name == "ballast" || name == "lost+found" ||
-         absl::StartsWith(name, "epoch-") || absl::StartsWith(name, "CLOCK") ||
-         absl::StartsWith(name, ".");
+         absl::StartsWith(name, "WATERMARK") || absl::StartsWith(name, "epoch-") ||
+         absl::StartsWith(name, "CLOCK") || absl::StartsWith(name, ".");
 }
 
 // A new store takes an empty directory only: what else is there may be somebody's data, or

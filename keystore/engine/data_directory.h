@@ -2,8 +2,9 @@
 // second process (and a second engine in this one) for as long as this object lives.
 //
 //   LOCK               held while the store is open
-//   db/                RocksDB's own
+//   db/                RocksDB's own; db.lost-N: what was there before a loss was accepted
 //   epoch-a, epoch-b   epoch_files.h
+//   WATERMARK          watermark.h
 //   ballast            ballast.h
 //   CLOCK              the high-water mark of the service's clock; not looked at here
 //
@@ -29,6 +30,7 @@ class DataDirectory {
 
   const std::string& path() const { return path_; }
   std::string db_path() const { return path_ + "/db"; }
+  std::string watermark_path() const { return path_ + "/WATERMARK"; }
   std::string ballast_path() const { return path_ + "/ballast"; }
   // A RocksDB has been created in db_path().
   bool HasDb() const;

@@ -18,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -26,16 +27,21 @@
 #include "keystore/core/record.h"
 #include "keystore/core/time.h"
 #include "keystore/core/transition.h"
+#include "keystore/engine/backup_values.h"
 
 namespace idempotency::keystore {
 
 // Names one stored state of one key. Never reused for the key, also not after it was erased
-// and created again. 0: nothing is stored.
+// and created again. 0: nothing is stored. An engine that is not exclusive names nothing, too,
+// once it has erased the key: a write guarded by the absence that was there before must lose,
+// however long it was on its way.
 using Version = uint64_t;
 
 struct ReadEntry {
   core::Stored stored;
   Version version = 0;
+  // Not read, since what was read of the other keys is large: ask again. Never so of all keys.
+  bool put_off = false;
 };
 
 struct ReadResult {
@@ -58,8 +64,9 @@ enum class WriteOutcome : uint8_t {
   kCommitted,
   // Something else was stored since the read: nothing was written; read and step again.
   kLostRace,
-  // It may have been written or not: read linearizably and step the same command again. From
-  // an exclusive engine it is final: the engine is dead, and so is everything after it.
+  // It may have been written or not: read linearizably and step the same command again. It must
+  // not take effect any more: what is answered after that read would be undone by it. From an
+  // exclusive engine it is final: the engine is dead, and so is everything after it.
   kUnknown,
 };
 
@@ -97,6 +104,9 @@ struct Traits {
   size_t max_value_bytes = size_t{8} * 1024 * 1024;
   // How far the clocks of several replicas may be apart; zero where one process decides.
   core::Duration clock_skew{0};
+  // When somebody last accepted that the store had lost records: of what was done before, it may
+  // know nothing. Unset: never.
+  core::Time lost_before;
 };
 
 // How the store stands; cheap enough to ask for every command.
@@ -110,6 +120,27 @@ struct Pressure {
   bool full = false;
 };
 
+// How much is stored and done, for metrics. Zero where an engine has nothing to say.
+struct StoreStats {
+  uint64_t table_bytes = 0;     // in files
+  uint64_t memtable_bytes = 0;  // not in files yet, but for the log
+  uint64_t cache_bytes = 0;
+  uint64_t estimated_keys = 0;
+  uint64_t level0_files = 0;
+  uint64_t pending_compaction_bytes = 0;
+  uint64_t running_compactions = 0;
+  uint64_t running_flushes = 0;
+  uint64_t background_errors = 0;
+  // Since the store was opened; compactions include flushes.
+  double compaction_read_bytes = 0;
+  double compaction_written_bytes = 0;
+  double compaction_seconds = 0;
+  double wal_written_bytes = 0;
+  double stalled_seconds = 0;
+  // There is a ballast file to give up; false also where none is asked for.
+  bool ballast_held = false;
+};
+
 class Engine {
  public:
   using ReadDone = absl::AnyInvocable<void(absl::StatusOr<ReadResult>) &&>;
@@ -119,7 +150,8 @@ class Engine {
   virtual ~Engine() = default;
 
   // Linearizable. `keys` must be distinct. A key whose bytes cannot be read is Unreadable in
-  // its entry and harms no other. UNAVAILABLE where the engine cannot answer.
+  // its entry and harms no other. UNAVAILABLE where the engine cannot answer. An engine that keeps
+  // records as bytes puts keys off once it has read core::kMaxReadBytes.
   virtual void Read(std::vector<core::Key> keys, ReadDone done) = 0;
 
   // Writes each independently, each key at most once, at most max_batch_writes; calls `done`
@@ -136,6 +168,22 @@ class Engine {
 
   virtual Traits traits() const = 0;
   virtual Pressure pressure() const = 0;
+  // Takes locks of the engine's own: not for every command.
+  virtual StoreStats stats() const { return {}; }
+  // About how many bytes the records of a namespace take, or of one scope of it: for quotas.
+  // Nothing where the engine cannot say. Tens of microseconds: not for every command.
+  virtual std::optional<uint64_t> StoredBytes(std::string_view name_space,
+                                              std::optional<std::string_view> scope) const {
+    return std::nullopt;
+  }
+
+  // Copies everything to a directory of backups, while reads and commits go on, and verifies the
+  // copy. Blocks for as long as that takes: not for a thread that serves. One at a time. Errors as
+  // in backup.h; UNIMPLEMENTED by an engine whose store is backed up by other means.
+  virtual absl::StatusOr<VerifiedBackup> BackUp(const BackupOptions& options,
+                                                const TellBackup& tell) {
+    return absl::UnimplementedError("this engine has no backups of its own");
+  }
 };
 
 }  // namespace idempotency::keystore

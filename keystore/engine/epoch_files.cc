@@ -1,15 +1,12 @@
 #include "keystore/engine/epoch_files.h"
 
-#include <zlib.h>
-
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "keystore/core/limits.h"
+#include "keystore/engine/checked_text.h"
 #include "keystore/engine/durable_file.h"
 
 namespace idempotency::keystore {
@@ -21,31 +18,12 @@ constexpr size_t kMaxFileBytes = 256;
 constexpr std::string_view kHead = "idempotency epoch 1\nepoch ";
 constexpr std::string_view kMiddle = "\ntoken_ceiling ";
 
-uint32_t Crc32(std::string_view bytes) {
-  return static_cast<uint32_t>(
-      crc32_z(0, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()));
-}
-
-// Takes `text` off the front of `rest`.
-bool TakeText(std::string_view text, std::string_view& rest) {
-  if (rest.substr(0, text.size()) != text) return false;
-  rest.remove_prefix(text.size());
-  return true;
-}
-
-bool TakeNumber(uint64_t& number, std::string_view& rest) {
-  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
-  if (error != std::errc()) return false;
-  rest.remove_prefix(static_cast<size_t>(end - rest.data()));
-  return true;
-}
-
 }  // namespace
 
 std::string EncodeEpoch(const Epoch& epoch) {
   std::string text = absl::StrCat(std::string(kHead), epoch.epoch, std::string(kMiddle),
                                   epoch.token_ceiling, "\n");
-  absl::StrAppendFormat(&text, "crc32 %08x\n", Crc32(text));
+  AppendCrcLine(text);
   return text;
 }
 

@@ -30,12 +30,14 @@ rocksdb::CompactionFilter::Decision ExpiryFilter::FilterV2(
   if (then_.in_doubt || value_type != ValueType::kValue) return Decision::kKeep;
   const std::optional<core::Key> name = DecodeKey({key.data(), key.size()});
   if (!name.has_value() || !may_reclaim_(name->name_space)) return Decision::kKeep;
-  return Judge({existing_value.data(), existing_value.size()}, new_value);
+  return Judge({key.data(), key.size()}, {existing_value.data(), existing_value.size()}, new_value);
 }
 
-rocksdb::CompactionFilter::Decision ExpiryFilter::Judge(std::string_view value,
+rocksdb::CompactionFilter::Decision ExpiryFilter::Judge(std::string_view key,
+                                                        std::string_view value,
                                                         std::string* new_value) const {
-  std::optional<StoredValue> stored = DecodeValue(value);
+  const Place place{no_sealer_, key};
+  std::optional<StoredValue> stored = DecodeValue(place, value);
   // Never what is open, wherever it has got to; never what cannot be read.
   if (!stored.has_value() || FamilyOf(stored->record.state) != Family::kFinished) {
     return Decision::kKeep;
@@ -49,8 +51,8 @@ rocksdb::CompactionFilter::Decision ExpiryFilter::Judge(std::string_view value,
   }
   // The same commit number: what is stored means the same as before.
   new_value->clear();
-  EncodeValue(stored->commit_number, *record, new_value);
-  return Decision::kChangeValue;
+  return EncodeValue(place, stored->commit_number, *record, new_value) ? Decision::kChangeValue
+                                                                       : Decision::kKeep;
 }
 
 std::unique_ptr<rocksdb::CompactionFilter> ExpiryFilterFactory::CreateCompactionFilter(

@@ -22,6 +22,7 @@
 #include <utility>
 
 #include "keystore/core/time.h"
+#include "keystore/engine/record_sealer.h"
 
 namespace idempotency::keystore {
 
@@ -43,10 +44,12 @@ class ExpiryFilter final : public rocksdb::CompactionFilter {
                     std::string* skip_until) const noexcept override;
 
  private:
-  Decision Judge(std::string_view value, std::string* new_value) const;
+  Decision Judge(std::string_view key, std::string_view value, std::string* new_value) const;
 
   const core::Now then_;
   const MayReclaimFunction& may_reclaim_;
+  // Without keys: what it writes has nothing that is sealed.
+  const RecordSealer no_sealer_;
 };
 
 class ExpiryFilterFactory final : public rocksdb::CompactionFilterFactory {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "keystore/codec/key_codec.h"
+#include "keystore/codec/record_codec.h"
 #include "keystore/core/invariants.h"
 #include "keystore/engine/scan.h"
 
@@ -122,6 +123,22 @@ void MemoryEngine::Scan(ScanFilter filter, size_t limit, std::string resume_key,
 Pressure MemoryEngine::pressure() const {
   absl::MutexLock lock(&mutex_);
   return Pressure{.alive = alive_};
+}
+
+std::optional<uint64_t> MemoryEngine::StoredBytes(std::string_view name_space,
+                                                  std::optional<std::string_view> scope) const {
+  const std::string prefix =
+      scope ? ScopePrefix(name_space, *scope, "") : NamespacePrefix(name_space);
+  uint64_t bytes = 0;
+  std::string encoded;
+  absl::MutexLock lock(&mutex_);
+  for (auto entry = entries_.lower_bound(prefix);
+       entry != entries_.end() && entry->first.compare(0, prefix.size(), prefix) == 0; ++entry) {
+    encoded.clear();
+    EncodeRecord(*entry->second.record, &encoded);
+    bytes += entry->first.size() + encoded.size();
+  }
+  return bytes;
 }
 
 }  // namespace idempotency::keystore

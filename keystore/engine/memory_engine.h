@@ -35,6 +35,10 @@ class MemoryEngine final : public Engine {
   void OnForeignChange(std::function<void(const core::Key&)>) override {}
   Traits traits() const override { return Traits{}; }
   Pressure pressure() const override ABSL_LOCKS_EXCLUDED(mutex_);
+  // Of keys and records, encoded: exact, and it looks at all of them.
+  std::optional<uint64_t> StoredBytes(std::string_view name_space,
+                                      std::optional<std::string_view> scope) const override
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   struct Entry {

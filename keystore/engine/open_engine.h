@@ -3,10 +3,12 @@
 #define IDEMPOTENCY_KEYSTORE_ENGINE_OPEN_ENGINE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "keystore/core/time.h"
@@ -25,6 +27,17 @@ struct EngineOptions {
   size_t ballast_bytes = size_t{64} * 1024 * 1024;
   // New keys are refused while less than this is free on the volume of data_dir.
   size_t min_free_bytes = size_t{128} * 1024 * 1024;
+  // The run after which the store has lost records, as the refusal to open it names it: open it
+  // all the same. Zero, or any other run: no loss is accepted.
+  uint64_t accept_loss = 0;
+  // RocksDB: the directory of the keys that responses and progress are sealed with (key_ring.h).
+  // Empty: they are stored as they are.
+  std::string response_keys;
+  // Ids of keys that are lost for good: what was sealed with them cannot be read, and everything
+  // else of those records can.
+  std::vector<std::string> lost_response_keys;
+  // Fills the bytes with what nobody can guess; from any thread. Needed where there are keys.
+  std::function<void(char* bytes, size_t size)> random_bytes;
   // The guarded clock, for the compaction filter. Must outlive the engine.
   std::function<core::Now()> now;
   // Whether expired records of a namespace may be given up. Unset: all may.
@@ -34,9 +47,26 @@ struct EngineOptions {
 };
 
 // INVALID_ARGUMENT for an unknown engine or a bad option; FAILED_PRECONDITION where the
-// directory is in use or is not a store of ours; DATA_LOSS where the store is damaged;
+// directory is in use or is not a store of ours, or the store is gone, or a key is missing or no
+// key; DATA_LOSS where it is damaged or has lost records (store_check.h);
 // UNAVAILABLE for I/O errors. The message says what to do next.
 absl::StatusOr<std::unique_ptr<Engine>> OpenEngine(EngineOptions options);
+
+struct RewrapProgress {
+  uint64_t visited = 0;    // records looked at
+  uint64_t rewrapped = 0;  // of those, sealed anew, or made plain where no key is current
+  // Left as they are: their key is missing; damaged.
+  uint64_t key_missing = 0;
+  uint64_t unreadable = 0;
+  uint64_t estimated = 0;  // how many records there are, roughly
+};
+
+// Seals everything of a RocksDB that nobody has open with the current key, and compacts it, so
+// that older keys are needed no more; with no current key, makes it plain. Tells how far it is
+// every kRewrapTold records. Interrupted it may be begun again. Errors as OpenEngine's.
+inline constexpr uint64_t kRewrapTold = 10'000;
+absl::StatusOr<RewrapProgress> RewrapStore(EngineOptions options,
+                                           const std::function<void(const RewrapProgress&)>& tell);
 
 }  // namespace idempotency::keystore
 

@@ -12,19 +12,25 @@
 #include "absl/strings/str_cat.h"
 #include "keystore/codec/key_codec.h"
 #include "keystore/core/invariants.h"
+#include "keystore/core/limits.h"
 #include "keystore/engine/ballast.h"
 #include "keystore/engine/data_directory.h"
 #include "keystore/engine/epoch_files.h"
 #include "keystore/engine/expiry_filter.h"
+#include "keystore/engine/record_sealer.h"
+#include "keystore/engine/rewrap.h"
+#include "keystore/engine/rocksdb_backup.h"
 #include "keystore/engine/rocksdb_logger.h"
 #include "keystore/engine/rocksdb_lookup.h"
 #include "keystore/engine/rocksdb_options.h"
 #include "keystore/engine/rocksdb_scan.h"
+#include "keystore/engine/rocksdb_stats.h"
 #include "keystore/engine/rocksdb_status.h"
 #include "keystore/engine/rocksdb_store.h"
 #include "keystore/engine/scan.h"
 #include "keystore/engine/space_watch.h"
 #include "keystore/engine/store_health.h"
+#include "keystore/engine/store_opening.h"
 #include "keystore/engine/stored_value.h"
 #include "keystore/engine/token_ceiling.h"
 
@@ -47,6 +53,9 @@ absl::Status CheckOptions(const EngineOptions& options) {
                                                    "; give at least ", kMinMemtableBytes));
   }
   if (!options.now) return absl::InvalidArgumentError("the engine needs a clock (now)");
+  if (!options.response_keys.empty() && !options.random_bytes) {
+    return absl::InvalidArgumentError("the engine needs randomness (random_bytes) to seal with");
+  }
   return absl::OkStatus();
 }
 
@@ -59,43 +68,14 @@ void SetDefaults(RocksDbOptions& options) {
   }
 }
 
-// The state that the last run left. Epoch 0: the store has still to be made.
-absl::StatusOr<Epoch> LastEpoch(const DataDirectory& directory, const EpochFiles& files,
-                                const LogFunction& log) {
-  const absl::StatusOr<std::optional<EpochFiles::Loaded>> loaded = files.Load();
-  if (!loaded.ok()) return loaded.status();
-  if (!loaded->has_value()) {
-    if (directory.HasDb()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(directory.path(),
-                       " holds a store, but epoch-a and epoch-b are missing: fencing tokens "
-                       "could repeat; restore one of them from a backup"));
-    }
-    if (absl::Status status = files.Store(Epoch{}); !status.ok()) return status;
-    return Epoch{};
-  }
-  const auto& [epoch, repair] = **loaded;
-  if (epoch.epoch > 0 && !directory.HasDb()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        directory.path(), " has been opened ", epoch.epoch,
-        " times, but its store is gone; check "
-        "the volume, restore a backup, or, to begin with an empty store, name an empty directory"));
-  }
-  if (repair && epoch.epoch > 0) {
-    log(kLogWarning, "one of epoch-a and epoch-b was missing or damaged; the other is used");
-  }
-  return epoch;
-}
-
 }  // namespace
 
 struct RocksDbEngine::Parts {
   std::unique_ptr<DataDirectory> directory;
   std::unique_ptr<Ballast> ballast;
   std::unique_ptr<SpaceWatch> space;
-  std::unique_ptr<TokenCeiling> tokens;
   std::shared_ptr<StoreHealth> health;
-  std::unique_ptr<RocksDbStore> store;
+  OpenedStore opened;
 };
 
 absl::StatusOr<std::unique_ptr<RocksDbEngine>> RocksDbEngine::Open(RocksDbOptions options) {
@@ -106,16 +86,14 @@ absl::StatusOr<std::unique_ptr<RocksDbEngine>> RocksDbEngine::Open(RocksDbOption
   auto directory = DataDirectory::Open(engine.data_dir);
   if (!directory.ok()) return directory.status();
   parts.directory = *std::move(directory);
-  const EpochFiles files(parts.directory->path());
-  const absl::StatusOr<Epoch> last = LastEpoch(*parts.directory, files, engine.log);
-  if (!last.ok()) return last.status();
-
   parts.ballast = std::make_unique<Ballast>(parts.directory->ballast_path(), engine.ballast_bytes);
   parts.space = std::make_unique<SpaceWatch>(parts.ballast.get(), engine.min_free_bytes,
                                              options.free_bytes, engine.log);
   // RocksDB writes when it opens: on a full volume the ballast has to go first.
   parts.space->Check();
   parts.health = std::make_shared<StoreHealth>(engine.log);
+  auto sealer = LoadSealer(engine);
+  if (!sealer.ok()) return sealer.status();
   const StoreTuning tuning{
       .block_cache_bytes = engine.block_cache_bytes,
       .memtable_bytes = engine.memtable_bytes,
@@ -123,13 +101,12 @@ absl::StatusOr<std::unique_ptr<RocksDbEngine>> RocksDbEngine::Open(RocksDbOption
       .info_log = std::make_shared<RocksDbLogger>(engine.log),
       .listener = parts.health,
       .expiry = std::make_shared<ExpiryFilterFactory>(engine.now, engine.may_reclaim),
-      .env = options.env};
-  auto store = RocksDbStore::Open(parts.directory->db_path(), last->epoch == 0, tuning);
-  if (!store.ok()) return store.status();
-  parts.store = *std::move(store);
-  auto tokens = TokenCeiling::Begin(files, *last);
-  if (!tokens.ok()) return tokens.status();
-  parts.tokens = *std::move(tokens);
+      .env = options.env,
+      .sealer = *std::move(sealer),
+      .lost_keys = engine.lost_response_keys};
+  auto opened = OpenStore(*parts.directory, tuning, engine);
+  if (!opened.ok()) return opened.status();
+  parts.opened = *std::move(opened);
   parts.space->MakeBallast();
   parts.space->Check();
   return std::unique_ptr<RocksDbEngine>(new RocksDbEngine(std::move(options), std::move(parts)));
@@ -140,21 +117,29 @@ RocksDbEngine::RocksDbEngine(RocksDbOptions options, Parts parts)
       directory_(std::move(parts.directory)),
       ballast_(std::move(parts.ballast)),
       space_(std::move(parts.space)),
-      tokens_(std::move(parts.tokens)),
+      tokens_(std::move(parts.opened.tokens)),
       health_(std::move(parts.health)),
-      store_(std::move(parts.store)),
+      lost_before_(parts.opened.lost_before),
+      store_(std::move(parts.opened.store)),
+      watermark_(std::move(parts.opened.watermark)),
       // Every commit adds at least one to RocksDB's own count, so that ours stays below it.
       last_commit_number_(store_->db().GetLatestSequenceNumber()),
-      look_around_(kLookAroundInterval) {}
+      look_around_(kLookAroundInterval) {
+  watermark_->Start(health_.get(), tokens_.get(), options_.watermark_interval);
+}
 
 RocksDbEngine::~RocksDbEngine() {
-  if (!health_->alive()) return;
-  const rocksdb::Status flushed = store_->Flush();
-  if (!flushed.ok()) {
-    options_.engine.log(kLogWarning,
-                        absl::StrCat("the next start will replay the log: ", flushed.ToString()));
+  if (health_->alive()) {
+    const rocksdb::Status flushed = store_->Flush();
+    if (!flushed.ok()) {
+      options_.engine.log(kLogWarning,
+                          absl::StrCat("the next start will replay the log: ", flushed.ToString()));
+    }
   }
+  watermark_->Close();
 }
+
+absl::Status RocksDbEngine::SyncWatermark() { return watermark_->Sync(); }
 
 // --- Reading -----------------------------------------------------------------------------------
 
@@ -167,16 +152,25 @@ absl::StatusOr<ReadResult> RocksDbEngine::ReadNow(const std::vector<core::Key>& 
   LookAround();
   std::vector<std::string> stored_keys(keys.size());
   std::transform(keys.begin(), keys.end(), stored_keys.begin(), &EncodeKey);
-  const RocksDbLookup lookup(*store_, stored_keys);
+  const RocksDbLookup lookup(*store_, stored_keys, core::kMaxReadBytes);
   if (const rocksdb::Status status = lookup.status(); !status.ok()) {
     return absl::UnavailableError(absl::StrCat("cannot read the store: ", status.ToString()));
   }
   ReadResult result;
   result.entries.reserve(keys.size());
   for (size_t i = 0; i < keys.size(); ++i) {
-    result.entries.push_back(Combine(lookup.open(i), lookup.finished(i)));
+    result.entries.push_back(lookup.is_put_off(i) ? ReadEntry{.put_off = true}
+                                                  : Combine({store_->sealer(), stored_keys[i]},
+                                                            lookup.open(i), lookup.finished(i)));
   }
-  // Asked last: it covers all that the look-up can have seen.
+  if (!keys.empty() && std::all_of(result.entries.begin(), result.entries.end(),
+                                   [](const ReadEntry& entry) { return entry.put_off; })) {
+    const RocksDbLookup first(*store_, {stored_keys.front()});
+    if (!first.status().ok()) return absl::UnavailableError("cannot read the store");
+    result.entries.front() =
+        Combine({store_->sealer(), stored_keys.front()}, first.open(0), first.finished(0));
+  }
+  // Asked last: it covers all that the look-ups can have seen.
   result.token_floor = tokens_->floor();
   return result;
 }
@@ -270,7 +264,9 @@ absl::Status RocksDbEngine::AddToBatch(const GuardedWrite& write, uint64_t commi
     }
     target = FamilyOf(write.record->state);
     std::string value;
-    EncodeValue(commit_number, *write.record, &value);
+    if (!EncodeValue({store_->sealer(), key}, commit_number, *write.record, &value)) {
+      return absl::InternalError("a record could not be sealed");
+    }
     status = batch.Put(store_->family(*target), key, value);
   }
   for (const Family family : {Family::kOpen, Family::kFinished}) {
@@ -309,6 +305,17 @@ void RocksDbEngine::LookAround() const {
   }
 }
 
+absl::StatusOr<RewrapProgress> RocksDbEngine::Rewrap(
+    const std::function<void(const RewrapProgress&)>& tell) {
+  absl::StatusOr<RewrapProgress> progress = RewrapRecords(*store_, tell);
+  if (!progress.ok()) return progress;
+  absl::Status status = ToStatus(store_->Flush(), "cannot flush what was rewrapped");
+  if (status.ok()) status = Compact();
+  if (status.ok()) status = ForgetOldKeys(*store_, *progress);
+  if (!status.ok()) return status;
+  return progress;
+}
+
 absl::Status RocksDbEngine::Compact() {
   rocksdb::CompactRangeOptions options;
   options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
@@ -320,19 +327,31 @@ absl::Status RocksDbEngine::Compact() {
   return absl::OkStatus();
 }
 
-StoreStats RocksDbEngine::stats() const {
-  using Properties = rocksdb::DB::Properties;
-  StoreStats stats;
-  const auto add = [this](const std::string& property, Family family, uint64_t& sum) {
-    uint64_t value = 0;
-    if (store_->db().GetIntProperty(store_->family(family), property, &value)) sum += value;
-  };
-  for (const Family family : {Family::kOpen, Family::kFinished}) {
-    add(Properties::kTotalSstFilesSize, family, stats.table_bytes);
-    add(Properties::kCurSizeAllMemTables, family, stats.memtable_bytes);
-    add(Properties::kEstimateNumKeys, family, stats.estimated_keys);
+absl::StatusOr<VerifiedBackup> RocksDbEngine::BackUp(const BackupOptions& options,
+                                                     const TellBackup& tell) {
+  if (!health_->alive()) return DeadError();
+  const auto run = EpochFiles(directory_->path()).Load();
+  if (!run.ok()) return run.status();
+  if (!run->has_value()) {
+    return absl::DataLossError(absl::StrCat("epoch-a and epoch-b are gone from ",
+                                            directory_->path(), "; stop the service"));
   }
+  const BackupFacts facts{.epoch = (*run)->epoch.epoch,
+                          .token_ceiling = (*run)->epoch.token_ceiling,
+                          .made = options_.engine.now().latest};
+  return TakeBackup(store_->db(), facts, options, options_.engine, tell);
+}
+
+StoreStats RocksDbEngine::stats() const {
+  StoreStats stats = ReadStats(*store_);
+  stats.ballast_held = ballast_->bytes() > 0 && ballast_->held();
   return stats;
+}
+
+std::optional<uint64_t> RocksDbEngine::StoredBytes(std::string_view name_space,
+                                                   std::optional<std::string_view> scope) const {
+  return TableBytesOf(*store_,
+                      scope ? ScopePrefix(name_space, *scope, "") : NamespacePrefix(name_space));
 }
 
 }  // namespace idempotency::keystore

@@ -36,6 +36,7 @@
 #include "keystore/engine/engine.h"
 #include "keystore/engine/open_engine.h"
 #include "keystore/engine/throttle.h"
+#include "keystore/engine/watermark.h"
 
 namespace rocksdb {
 class Env;
@@ -50,6 +51,7 @@ class RocksDbStore;
 class SpaceWatch;
 class StoreHealth;
 class TokenCeiling;
+class WatermarkKeeper;
 
 #ifdef NDEBUG
 inline constexpr bool kCheckGuardsByDefault = false;
@@ -67,13 +69,8 @@ struct RocksDbOptions {
   rocksdb::Env* env = nullptr;  // must outlive the engine
   bool disable_auto_compactions = false;
   std::function<std::optional<uint64_t>()> free_bytes;
-};
-
-// Of both families together.
-struct StoreStats {
-  uint64_t table_bytes = 0;     // in SST files
-  uint64_t memtable_bytes = 0;  // not in files yet
-  uint64_t estimated_keys = 0;
+  // Zero: the watermark is stored after flushes, and where SyncWatermark says so.
+  core::Duration watermark_interval = kWatermarkInterval;
 };
 
 class RocksDbEngine final : public Engine {
@@ -87,13 +84,21 @@ class RocksDbEngine final : public Engine {
   void Commit(std::vector<GuardedWrite> writes, CommitDone done) override;
   void Scan(ScanFilter filter, size_t limit, std::string resume_key, ScanDone done) override;
   void OnForeignChange(std::function<void(const core::Key&)>) override {}
-  Traits traits() const override { return Traits{}; }
+  Traits traits() const override { return Traits{.lost_before = lost_before_}; }
   // Looks again, at most as often as reads and writes do, while something is wrong.
   Pressure pressure() const override;
+  StoreStats stats() const override;
+  std::optional<uint64_t> StoredBytes(std::string_view name_space,
+                                      std::optional<std::string_view> scope) const override;
+  absl::StatusOr<VerifiedBackup> BackUp(const BackupOptions& options,
+                                        const TellBackup& tell) override;
 
+  // Stores the watermark as of now.
+  absl::Status SyncWatermark();
+  // As RewrapStore. Nobody may use the engine meanwhile.
+  absl::StatusOr<RewrapProgress> Rewrap(const std::function<void(const RewrapProgress&)>& tell);
   // Compacts everything now, and returns when that is done.
   absl::Status Compact();
-  StoreStats stats() const;
 
  private:
   struct Parts;
@@ -122,7 +127,9 @@ class RocksDbEngine final : public Engine {
   const std::unique_ptr<SpaceWatch> space_;
   const std::unique_ptr<TokenCeiling> tokens_;
   const std::shared_ptr<StoreHealth> health_;
+  const core::Time lost_before_;
   const std::unique_ptr<RocksDbStore> store_;
+  const std::shared_ptr<WatermarkKeeper> watermark_;
   std::atomic<uint64_t> last_commit_number_;
   mutable Throttle look_around_;
   absl::Mutex guards_mutex_;

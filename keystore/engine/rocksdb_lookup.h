@@ -8,6 +8,7 @@
 #include <rocksdb/status.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,12 +19,17 @@ namespace idempotency::keystore {
 
 class RocksDbLookup {
  public:
-  RocksDbLookup(const RocksDbStore& store, const std::vector<std::string>& stored_keys);
+  // Once it has found more than `max_bytes`, some keys are put off: they are not looked for.
+  RocksDbLookup(const RocksDbStore& store, const std::vector<std::string>& stored_keys,
+                size_t max_bytes = SIZE_MAX);
 
   // The first failure that is not about damage to what is stored under one key.
   rocksdb::Status status() const;
 
-  // Of the i-th key; the bytes live as long as this object.
+  bool is_put_off(size_t i) const {
+    return statuses_[2 * i].IsAborted() || statuses_[2 * i + 1].IsAborted();
+  }
+  // Of the i-th key, unless it is put off; the bytes live as long as this object.
   Find open(size_t i) const { return At(2 * i); }
   Find finished(size_t i) const { return At(2 * i + 1); }
 

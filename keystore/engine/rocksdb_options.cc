@@ -8,6 +8,9 @@
 #include <chrono>
 #include <cstdint>
 
+#include "keystore/engine/background_priority.h"
+#include "keystore/engine/hash_memtable.h"
+
 namespace idempotency::keystore {
 namespace {
 
@@ -19,8 +22,6 @@ constexpr int kMemtables = 3;
 constexpr size_t kDefaultFamilyMemtableBytes = size_t{1} << 20;
 constexpr size_t kBlockBytes = size_t{16} * 1024;
 constexpr double kBloomBitsPerKey = 10;
-// Of the memtable; for the absent keys that nearly every Reserve asks for.
-constexpr double kMemtableBloomRatio = 0.1;
 constexpr uint32_t kDictionaryBytes = 16 * 1024;
 constexpr uint32_t kDictionaryTrainingBytes = 100 * kDictionaryBytes;
 constexpr uint64_t kDictionaryBufferBytes = uint64_t{8} << 20;
@@ -54,8 +55,7 @@ rocksdb::ColumnFamilyOptions MakeRecordFamily(const StoreTuning& tuning,
   rocksdb::ColumnFamilyOptions family;
   family.write_buffer_size = tuning.memtable_bytes;
   family.max_write_buffer_number = kMemtables;
-  family.memtable_whole_key_filtering = true;
-  family.memtable_prefix_bloom_size_ratio = kMemtableBloomRatio;
+  family.memtable_factory = NewHashMemtableFactory(tuning.memtable_bytes);
   family.level_compaction_dynamic_level_bytes = true;
   family.disable_auto_compactions = tuning.disable_auto_compactions;
   family.table_factory.reset(rocksdb::NewBlockBasedTableFactory(MakeTableOptions(cache)));
@@ -69,6 +69,7 @@ rocksdb::DBOptions MakeDbOptions(const StoreTuning& tuning) {
   rocksdb::DBOptions options;
   options.info_log = tuning.info_log;
   options.listeners.push_back(tuning.listener);
+  options.listeners.push_back(std::make_shared<BackgroundPriority>());
   if (tuning.env != nullptr) options.env = tuning.env;
   options.paranoid_checks = true;
   // A WAL that was synced and closed must be there with its size when the store is opened.
@@ -80,6 +81,8 @@ rocksdb::DBOptions MakeDbOptions(const StoreTuning& tuning) {
   options.max_bgerror_resume_count = 0;
   options.manual_wal_flush = false;
   options.unordered_write = false;
+  // Lanes write one batch at a time; hash memtables take one writer.
+  options.allow_concurrent_memtable_write = false;
   options.max_total_wal_size = 4 * tuning.memtable_bytes;
   options.bytes_per_sync = uint64_t{1} << 20;
   options.max_open_files = 512;

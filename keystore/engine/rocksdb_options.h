@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "keystore/engine/record_sealer.h"
+
 namespace idempotency::keystore {
 
 inline constexpr char kOpenFamilyName[] = "open";
@@ -25,6 +27,9 @@ struct StoreTuning {
   std::shared_ptr<rocksdb::EventListener> listener;
   std::shared_ptr<rocksdb::CompactionFilterFactory> expiry;
   rocksdb::Env* env = nullptr;  // null: RocksDB's own
+  std::shared_ptr<const RecordSealer> sealer = std::make_shared<RecordSealer>();
+  // Ids of keys that may be missing though records are sealed with them.
+  std::vector<std::string> lost_keys = {};
 };
 
 rocksdb::DBOptions MakeDbOptions(const StoreTuning& tuning);

@@ -66,7 +66,7 @@ core::Stored RocksDbScan::Load(size_t* bytes) const {
   const Find open = FindAt(open_, at);
   const Find finished = FindAt(finished_, at);
   *bytes = at.size() + open.bytes.size() + finished.bytes.size();
-  return Combine(open, finished).stored;
+  return Combine({store_.sealer(), at}, open, finished).stored;
 }
 
 absl::Status RocksDbScan::status() const {

@@ -9,8 +9,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "keystore/engine/durable_file.h"
 #include "keystore/engine/rocksdb_status.h"
+#include "keystore/engine/wal_reader.h"
 
 namespace idempotency::keystore {
 namespace {
@@ -49,13 +52,27 @@ absl::Status MakeDirectory(const std::string& path) {
 
 }  // namespace
 
+absl::Status RocksDbStore::CheckIsOurs(const std::string& path, const StoreTuning& tuning) {
+  return CheckFamilies(path, MakeDbOptions(tuning), MakeFamilies(tuning));
+}
+
 absl::StatusOr<std::unique_ptr<RocksDbStore>> RocksDbStore::Open(const std::string& path,
                                                                  bool create,
-                                                                 const StoreTuning& tuning) {
+                                                                 const StoreTuning& tuning,
+                                                                 const Recovery& recovery) {
   rocksdb::DBOptions options = MakeDbOptions(tuning);
   const std::vector<rocksdb::ColumnFamilyDescriptor> families = MakeFamilies(tuning);
   options.create_if_missing = create;
   options.create_missing_column_families = create;
+  // Its identity is as safe as all else then: the file IDENTITY may be lost or copied.
+  options.write_dbid_to_manifest = true;
+  if (recovery.flushes != nullptr) options.listeners.push_back(recovery.flushes);
+  std::unique_ptr<rocksdb::WalFilter> replay;
+  if (recovery.cut_at_damage) {
+    replay = std::make_unique<WalReader>(path, WalReader::Mode::kReplay);
+    options.wal_filter = replay.get();
+    options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
+  }
   absl::Status ready = create ? MakeDirectory(path) : CheckFamilies(path, options, families);
   if (!ready.ok()) return ready;
   rocksdb::DB* db = nullptr;
@@ -65,9 +82,10 @@ absl::StatusOr<std::unique_ptr<RocksDbStore>> RocksDbStore::Open(const std::stri
     return ToStatus(opened, absl::StrCat("cannot open the store ", path,
                                          "; keep a copy of it before any attempt at repair"));
   }
-  std::unique_ptr<RocksDbStore> store(
-      new RocksDbStore(std::unique_ptr<rocksdb::DB>(db), std::move(handles)));
+  std::unique_ptr<RocksDbStore> store(new RocksDbStore(
+      std::move(replay), std::unique_ptr<rocksdb::DB>(db), std::move(handles), tuning.sealer));
   if (absl::Status status = store->CheckFormat(create); !status.ok()) return status;
+  if (absl::Status status = store->CheckKeys(tuning.lost_keys); !status.ok()) return status;
   return store;
 }
 
@@ -94,12 +112,7 @@ absl::Status RocksDbStore::CheckFormat(bool create) const {
   std::string text;
   const rocksdb::Status got = db_->Get(rocksdb::ReadOptions(), kFormatVersionKey, &text);
   if (got.IsNotFound() && create) {
-    rocksdb::WriteOptions write;
-    write.sync = true;
-    rocksdb::Status put = db_->Put(write, kFormatVersionKey, std::to_string(kFormatVersion));
-    // Out of the WAL, which it would otherwise hold back.
-    if (put.ok()) put = db_->Flush(rocksdb::FlushOptions());
-    return ToStatus(put, "cannot create the store");
+    return PutMeta(kFormatVersionKey, std::to_string(kPlainFormatVersion));
   }
   if (got.IsNotFound()) return NotOurs(db_->GetName(), "it does not say its format");
   if (!got.ok()) return ToStatus(got, "cannot read the format of the store");
@@ -109,9 +122,55 @@ absl::Status RocksDbStore::CheckFormat(bool create) const {
     return absl::DataLossError(
         absl::StrCat(db_->GetName(), ": its format version cannot be read; restore a backup"));
   }
-  if (version == kFormatVersion) return absl::OkStatus();
+  if (version <= kSealedFormatVersion) return absl::OkStatus();
   return NotOurs(db_->GetName(), absl::StrCat("its format is ", version,
-                                              ", and this version reads ", kFormatVersion));
+                                              ", and this version reads ", kSealedFormatVersion));
+}
+
+absl::Status RocksDbStore::PutMeta(const char* key, const std::string& value) const {
+  rocksdb::WriteOptions write;
+  write.sync = true;
+  rocksdb::Status put = db_->Put(write, key, value);
+  // Out of the WAL, which it would otherwise hold back.
+  if (put.ok()) put = db_->Flush(rocksdb::FlushOptions());
+  return ToStatus(put, absl::StrCat("cannot write ", key, " to the store"));
+}
+
+absl::StatusOr<std::vector<std::string>> RocksDbStore::KeyIds() const {
+  std::string text;
+  const rocksdb::Status got = db_->Get(rocksdb::ReadOptions(), kKeyIdsKey, &text);
+  if (got.IsNotFound()) return std::vector<std::string>();
+  if (!got.ok()) return ToStatus(got, "cannot read which keys the store needs");
+  return std::vector<std::string>(absl::StrSplit(text, ' ', absl::SkipEmpty()));
+}
+
+absl::Status RocksDbStore::SetKeyIds(const std::vector<std::string>& ids) const {
+  // First what keeps out a version that cannot read what follows.
+  if (!ids.empty()) {
+    absl::Status status = PutMeta(kFormatVersionKey, std::to_string(kSealedFormatVersion));
+    if (!status.ok()) return status;
+  }
+  return PutMeta(kKeyIdsKey, absl::StrJoin(ids, " "));
+}
+
+absl::Status RocksDbStore::CheckKeys(const std::vector<std::string>& lost_keys) const {
+  absl::StatusOr<std::vector<std::string>> ids = KeyIds();
+  if (!ids.ok()) return ids.status();
+  for (const std::string& id : *ids) {
+    const bool accepted = std::find(lost_keys.begin(), lost_keys.end(), id) != lost_keys.end();
+    if (accepted || sealer_->keys().Find(id).has_value()) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "answers in ", db_->GetName(), " are sealed with the key ", id, ", which is missing; put ",
+        id, ".key into the directory of --response_keys, or, if it is lost for good, add ", id,
+        " to --lost_response_keys: its answers cannot be replayed then, that they were given "
+        "stays known"));
+  }
+  const std::optional<SealKey> current = sealer_->keys().current();
+  if (!current.has_value() || std::find(ids->begin(), ids->end(), current->id) != ids->end()) {
+    return absl::OkStatus();
+  }
+  ids->emplace_back(current->id);
+  return SetKeyIds(*ids);
 }
 
 }  // namespace idempotency::keystore

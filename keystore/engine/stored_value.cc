@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "keystore/codec/byte_io.h"
-#include "keystore/codec/record_codec.h"
 
 namespace idempotency::keystore {
 namespace {
@@ -16,8 +15,8 @@ uint64_t CommitNumber(const Find& find) {
   return find.kind == Find::Kind::kBytes ? ByteReader(find.bytes).Varint() : 0;
 }
 
-std::optional<StoredValue> Decode(const Find& find) {
-  return find.kind == Find::Kind::kBytes ? DecodeValue(find.bytes) : std::nullopt;
+std::optional<StoredValue> Decode(const Place& place, const Find& find) {
+  return find.kind == Find::Kind::kBytes ? DecodeValue(place, find.bytes) : std::nullopt;
 }
 
 }  // namespace
@@ -39,25 +38,30 @@ Family OtherFamily(Family family) {
   return family == Family::kOpen ? Family::kFinished : Family::kOpen;
 }
 
-void EncodeValue(uint64_t commit_number, const core::Record& record, std::string* out) {
+bool EncodeValue(const Place& place, uint64_t commit_number, const core::Record& record,
+                 std::string* out) {
   ByteWriter(out).Varint(commit_number);
-  EncodeRecord(record, out);
+  return place.sealer.Encode(place.stored_key, record, out);
 }
 
-std::optional<StoredValue> DecodeValue(std::string_view bytes) noexcept {
+std::optional<StoredValue> DecodeValue(const Place& place, std::string_view bytes) noexcept {
   ByteReader reader(bytes);
   const uint64_t commit_number = reader.Varint();
   if (!reader.ok()) return std::nullopt;
-  std::optional<core::Record> record = DecodeRecord(bytes.substr(bytes.size() - reader.left()));
-  if (!record.has_value()) return std::nullopt;
-  return StoredValue{.commit_number = commit_number, .record = *std::move(record)};
+  std::optional<OpenedRecord> opened =
+      place.sealer.Decode(place.stored_key, bytes.substr(bytes.size() - reader.left()));
+  if (!opened.has_value()) return std::nullopt;
+  return StoredValue{.commit_number = commit_number,
+                     .record = std::move(opened->record),
+                     .key_id = opened->key_id,
+                     .key_missing = opened->key_missing};
 }
 
-ReadEntry Combine(const Find& open, const Find& finished) {
+ReadEntry Combine(const Place& place, const Find& open, const Find& finished) {
   const Version version = VersionOf(open, finished);
   if (version == 0) return ReadEntry{};
-  std::optional<StoredValue> in_open = Decode(open);
-  std::optional<StoredValue> in_finished = Decode(finished);
+  std::optional<StoredValue> in_open = Decode(place, open);
+  std::optional<StoredValue> in_finished = Decode(place, finished);
   if ((Holds(version, Family::kOpen) && !in_open.has_value()) ||
       (Holds(version, Family::kFinished) && !in_finished.has_value())) {
     return ReadEntry{.stored = core::Unreadable{}, .version = version};

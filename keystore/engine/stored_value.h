@@ -1,6 +1,7 @@
 // What a family of RocksDB holds under a stored key, and which version that is.
 //
-//   stored value := varint(commit number) record        record: codec/record_codec.h
+//   stored value := varint(commit number) record        record: codec/record_codec.h, plain or
+//   sealed
 //
 // Commit numbers rise over the life of a store and are used once, so that they name what is
 // stored: a version is the commit number with the families that hold the key in its two lowest
@@ -23,6 +24,7 @@
 
 #include "keystore/core/record.h"
 #include "keystore/engine/engine.h"
+#include "keystore/engine/record_sealer.h"
 
 namespace idempotency::keystore {
 
@@ -42,17 +44,27 @@ struct Find {
   std::string_view bytes;
 };
 
+// A key as it is stored, and what seals and opens the records under it.
+struct Place {
+  const RecordSealer& sealer;
+  std::string_view stored_key;
+};
+
 struct StoredValue {
   uint64_t commit_number = 0;
   core::Record record;
+  // As OpenedRecord's.
+  std::string_view key_id;
+  bool key_missing = false;
 };
 
-// Appends; the record must keep every rule of core/invariants.h.
-void EncodeValue(uint64_t commit_number, const core::Record& record, std::string* out);
-// nullopt for anything but exactly what EncodeValue makes.
-std::optional<StoredValue> DecodeValue(std::string_view bytes) noexcept;
+// Appends; the record must keep every rule of core/invariants.h. False for lack of memory.
+[[nodiscard]] bool EncodeValue(const Place& place, uint64_t commit_number,
+                               const core::Record& record, std::string* out);
+// nullopt for anything but exactly what EncodeValue makes there.
+std::optional<StoredValue> DecodeValue(const Place& place, std::string_view bytes) noexcept;
 
-ReadEntry Combine(const Find& open, const Find& finished);
+ReadEntry Combine(const Place& place, const Find& open, const Find& finished);
 // The version alone, without decoding the record.
 Version VersionOf(const Find& open, const Find& finished);
 bool Holds(Version version, Family family);

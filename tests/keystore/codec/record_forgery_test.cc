@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "keystore/codec/record_codec.h"
 #include "keystore/core/invariants.h"
+#include "keystore/core/transition.h"
 #include "tests/keystore/codec/golden_records.h"
 #include "tests/keystore/codec/record_generator.h"
 
@@ -202,6 +203,22 @@ TEST(RecordForgeryTest, DamagedRecordsAreOtherRecordsOrNone) {
     }
   }
   EXPECT_GT(read, 100);
+}
+
+// A record that was read and kept every rule became one that could not be written.
+TEST(RecordForgeryTest, WhatTimeMakesOfAnOddRecordCanBeStored) {
+  SCOPED_TRACE("seed " + std::to_string(kSeed));
+  RecordGenerator generator(kSeed);
+  for (int i = 0; i < 5'000; ++i) {
+    const Record record = generator.Next();
+    for (const core::Time time :
+         {core::Time{}, record.lease_expire_time, record.response_expire_time}) {
+      const std::optional<Record> observed = core::Observe(record, core::At(time));
+      if (!observed.has_value()) continue;
+      ASSERT_EQ(core::BrokenRule(*observed), "") << ToHex(Encoded(record));
+      ASSERT_EQ(DecodeRecord(Encoded(*observed)), observed) << ToHex(Encoded(record));
+    }
+  }
 }
 
 TEST(RecordForgeryTest, RandomBytesAreHarmless) {

@@ -124,7 +124,7 @@ Unknown RecordGenerator::SomeUnknown(const Record& record) {
   Unknown unknown;
   auto& [cause, attempt, since, next_attempt_time, reconcile_first] = unknown;
   cause = EnumBetween(*this, core::UnresolvedCause::kTimeout, core::UnresolvedCause::kLeaseLapsed);
-  attempt = OneIn(2) ? record.attempt : Number();
+  attempt = std::max(OneIn(2) ? record.attempt : Number(), 1u);
   since = TimeNear(OneIn(2) ? record.lease_expire_time : record.update_time);
   next_attempt_time = OneIn(3) ? Plus(since, std::chrono::seconds(1)) : TimeNear(since);
   reconcile_first = OneIn(2);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "keystore/core/loss.h"
 #include "keystore/core/names.h"
 #include "tests/keystore/core/core_text.h"
 #include "tests/keystore/core/machine.h"
@@ -100,6 +101,7 @@ Policy ParsePolicy(Words& words) {
   policy.max_retention = words.Span("max_retention", policy.max_retention);
   policy.max_hold = words.Span("max_hold", policy.max_hold);
   policy.fingerprint_optional = words.Flag("fingerprint_optional");
+  if (const auto lost = words.MaybeSpan("lost_before")) policy.lost_before = kStart + *lost;
   return policy;
 }
 
@@ -153,10 +155,19 @@ class Player {
       machine_.set_stored(Unreadable{});
       return "corrupted";
     }
+    if (verb == "lose") return Lose();
     if (verb == "show") return Show();
     if (verb == "history") return History();
     words.Refuse(verb);
     return {};
+  }
+
+  // What came after the record that is stored is lost.
+  std::string Lose() {
+    if (const auto* record = std::get_if<Record>(&machine_.stored())) {
+      machine_.set_stored(AfterLoss(*record, machine_.now()));
+    }
+    return "lost";
   }
 
   std::string Do(const Command& command) { return Text(machine_.Do(command).answer); }

@@ -10,7 +10,7 @@
 // Lines:
 //   policy [unknown_outcome=RERUN] [protection=24h] [max_attempts=3] [backoff=1s..5m]
 //          [settle=60s] [retention=24h] [memory=30d] [max_retention=400d] [max_hold=24h]
-//          [fingerprint_optional]             the policy from here on; unnamed: the defaults
+//          [fingerprint_optional] [lost_before=1h]   the policy from here on; unnamed: the defaults
 //   at TIME [wall=TIME] [doubt] COMMAND       TIME is a span since the start, or, where clocks
 //                                             differ, EARLIEST..LATEST
 //
@@ -26,6 +26,7 @@
 //   remember E                                what is known now; etag=E gives its etag
 //   compare E                                 "unchanged" where only time has passed since
 //   corrupt                                   the stored bytes cannot be read from now on
+//   lose                                      what came after the stored record is lost
 //   show | history                            what is known now
 // The owner's verbs also take token=N for NAME's. Without fp= it is "x", the usual request.
 #ifndef IDEMPOTENCY_TESTS_KEYSTORE_CORE_SCENARIO_H_

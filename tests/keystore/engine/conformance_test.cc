@@ -354,6 +354,29 @@ TEST_P(DurableEngineConformance, KeepsEverythingAcrossReopening) {
   }
 }
 
+// For quotas, which are about what is on the disk.
+TEST_P(DurableEngineConformance, TellsHowManyBytesANamespaceAndAScopeTake) {
+  if (!engine().StoredBytes("a", std::nullopt)) return;  // it cannot say
+  constexpr size_t kRecords = 200;
+  constexpr uint64_t kBodyBytes = 2000;
+  std::mt19937 random(20261130);
+  for (size_t i = 0; i < 2 * kRecords; ++i) {
+    std::string body(kBodyBytes, '\0');
+    for (char& byte : body) byte = static_cast<char>(random());
+    Store(engine(), {"a", i % 2 == 0 ? "s" : "t", std::to_string(i)}, CompleteRecord(1, body));
+  }
+  Store(engine(), {"ab", "s", "k"}, PendingRecord(2));
+  subject_->Reopen();  // what was in memory is in files by then
+  const uint64_t all = *engine().StoredBytes("a", std::nullopt);
+  const uint64_t of_scope = *engine().StoredBytes("a", "s");
+  EXPECT_GT(all, 2 * kRecords * kBodyBytes * 9 / 10);
+  EXPECT_LT(all, 2 * kRecords * kBodyBytes * 14 / 10);
+  EXPECT_GT(of_scope, all * 4 / 10);
+  EXPECT_LT(of_scope, all * 6 / 10);
+  EXPECT_LT(*engine().StoredBytes("ab", std::nullopt), all / 10);
+  EXPECT_LT(*engine().StoredBytes("a", "none"), all / 10);
+}
+
 TEST_P(DurableEngineConformance, NeverUsesAVersionAgainAcrossReopening) {
   std::set<Version> seen;
   for (int round = 0; round < 5; ++round) {

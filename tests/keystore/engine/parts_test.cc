@@ -307,9 +307,16 @@ TEST(EngineSpace, AFullVolumeGivesUpTheBallastBeforeRocksDbWritesAtOpening) {
 
 Find Bytes(const std::string& bytes) { return {.kind = Find::Kind::kBytes, .bytes = bytes}; }
 
+// Of a store that seals nothing.
+const Place& Plain() {
+  static const auto& sealer = *new RecordSealer();
+  static const auto& place = *new Place{sealer, "a stored key"};
+  return place;
+}
+
 std::string Value(uint64_t commit_number, const core::Record& record) {
   std::string value;
-  EncodeValue(commit_number, record, &value);
+  EXPECT_TRUE(EncodeValue(Plain(), commit_number, record, &value));
   return value;
 }
 
@@ -317,7 +324,7 @@ TEST(StoredValue, RoundTripsCommitNumbers) {
   for (const uint64_t number :
        {uint64_t{1}, uint64_t{127}, uint64_t{128}, std::numeric_limits<uint64_t>::max() >> 2}) {
     const std::string value = Value(number, *PendingRecord());
-    const std::optional<StoredValue> decoded = DecodeValue(value);
+    const std::optional<StoredValue> decoded = DecodeValue(Plain(), value);
     ASSERT_TRUE(decoded.has_value()) << number;
     EXPECT_EQ(decoded->commit_number, number);
     EXPECT_EQ(decoded->record, *PendingRecord());
@@ -330,7 +337,7 @@ TEST(StoredValue, EveryFlippedBitOfARecordIsNoticed) {
   for (size_t bit = 8; bit < value.size() * 8; ++bit) {
     std::string flipped = value;
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << (bit % 8)));
-    EXPECT_EQ(DecodeValue(flipped).has_value(), false) << "bit " << bit;
+    EXPECT_EQ(DecodeValue(Plain(), flipped).has_value(), false) << "bit " << bit;
   }
 }
 
@@ -362,7 +369,7 @@ TEST(StoredValue, WhatAKeyIsThatOneOrBothFamiliesHold) {
       {"one of both is damaged", damaged, Bytes(complete), core::Unreadable{}, 9 << 2 | 3},
   };
   for (const Row& row : rows) {
-    const ReadEntry entry = Combine(row.open, row.finished);
+    const ReadEntry entry = Combine(Plain(), row.open, row.finished);
     EXPECT_TRUE(entry.stored == row.expected) << row.name;
     EXPECT_EQ(entry.version, row.version) << row.name;
     EXPECT_EQ(VersionOf(row.open, row.finished), row.version) << row.name;

@@ -153,7 +153,7 @@ TEST_F(RocksDbExpiry, NeverTouchesWhatIsOpenWhereverItHasGotTo) {
   rerun.terms.unknown_outcome = core::UnknownOutcome::kRerun;
   const core::RecordPtr record = Story(kStart, rerun).Reserve().Mark().ptr();
   std::string value;
-  EncodeValue(1, *record, &value);
+  ASSERT_TRUE(EncodeValue({RecordSealer(), ""}, 1, *record, &value));
   fixture_.Plant(Family::kFinished, PayKey("a"), value);
   CompactAt(core::At(kStart + 400 * core::kDay));
   EXPECT_EQ(std::get<core::Record>(StoredAs("a")), *record);
@@ -197,7 +197,7 @@ TEST_F(RocksDbExpiry, KeepsWhatMustNotBeReclaimed) {
 TEST_F(RocksDbExpiry, KeepsWhatItCannotRead) {
   ASSERT_NE(fixture_.Open(), nullptr);
   std::string flipped;
-  EncodeValue(5, *CompleteRecord(), &flipped);
+  ASSERT_TRUE(EncodeValue({RecordSealer(), ""}, 5, *CompleteRecord(), &flipped));
   flipped.back() ^= 1;
   const std::vector<std::pair<std::string, std::string>> rows = {
       {"empty", ""}, {"noise", "\xff\xff\xff"}, {"a flipped bit", flipped}};

@@ -4,10 +4,16 @@
 #include <rocksdb/db.h>
 
 #include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "absl/time/time.h"
 #include "keystore/codec/key_codec.h"
+#include "keystore/engine/key_ring.h"
+#include "keystore/engine/record_sealer.h"
 #include "keystore/engine/rocksdb_logger.h"
 #include "keystore/engine/store_health.h"
 #include "tests/keystore/engine/records.h"
@@ -68,7 +74,37 @@ RocksDbFixture::RocksDbFixture() : surroundings_(std::make_shared<Surroundings>(
   engine.log = [surroundings = surroundings_](int level, std::string_view line) {
     surroundings->Log(level, line);
   };
+  // As good as random: used once.
+  engine.random_bytes = [count = std::make_shared<std::atomic<uint64_t>>(0)](char* bytes,
+                                                                             size_t size) {
+    const uint64_t seed = ++*count;
+    for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(i < 8 ? seed >> (8 * i) : i);
+  };
   options.check_guards = true;
+}
+
+void RocksDbFixture::AddKey(const std::string& id) {
+  options.engine.response_keys = directory_.file("keys");
+  std::filesystem::create_directories(options.engine.response_keys);
+  const std::string path = options.engine.response_keys + "/" + id + ".key";
+  std::filesystem::remove(path);
+  std::ofstream file(path);
+  for (size_t i = 0; i < kSealSecretBytes; ++i) {
+    file << absl::StrFormat("%02x", static_cast<uint8_t>(id[i % id.size()] + i));
+  }
+  file << "\n";
+  file.close();
+  std::filesystem::permissions(path, std::filesystem::perms::owner_read);
+}
+
+void RocksDbFixture::RemoveKey(const std::string& id) {
+  std::filesystem::remove(options.engine.response_keys + "/" + id + ".key");
+}
+
+void RocksDbFixture::MakeCurrent(const std::string& id) {
+  const std::string path = options.engine.response_keys + "/current";
+  std::filesystem::remove(path);
+  if (!id.empty()) std::ofstream(path) << id << "\n";
 }
 
 RocksDbEngine* RocksDbFixture::Open() {
@@ -82,11 +118,19 @@ RocksDbEngine* RocksDbFixture::Open() {
 absl::Status RocksDbFixture::TryOpen() { return RocksDbEngine::Open(options).status(); }
 
 std::unique_ptr<RocksDbStore> RocksDbFixture::OpenStore() {
-  const StoreTuning tuning{.block_cache_bytes = kMegabyte,
-                           .memtable_bytes = kMegabyte,
-                           .disable_auto_compactions = true,
-                           .info_log = std::make_shared<RocksDbLogger>(&Ignore),
-                           .listener = std::make_shared<StoreHealth>(&Ignore)};
+  StoreTuning tuning{.block_cache_bytes = kMegabyte,
+                     .memtable_bytes = kMegabyte,
+                     .disable_auto_compactions = true,
+                     .info_log = std::make_shared<RocksDbLogger>(&Ignore),
+                     .listener = std::make_shared<StoreHealth>(&Ignore)};
+  if (!options.engine.response_keys.empty()) {
+    auto keys = KeyRing::Load(options.engine.response_keys);
+    EXPECT_TRUE(keys.ok()) << keys.status();
+    if (keys.ok()) {
+      tuning.sealer = std::make_shared<RecordSealer>(*keys, options.engine.random_bytes, &Ignore);
+    }
+    tuning.lost_keys = options.engine.lost_response_keys;
+  }
   auto store = RocksDbStore::Open(data_dir() + "/db", false, tuning);
   EXPECT_TRUE(store.ok()) << store.status();
   return store.ok() ? *std::move(store) : nullptr;

@@ -50,11 +50,19 @@ class RocksDbFixture {
   const TempDirectory& directory() const { return directory_; }
   std::string data_dir() const { return options.engine.data_dir; }
 
+  // Keys that responses are sealed with, as files; from the next Open on. The same id always
+  // names the same key.
+  void AddKey(const std::string& id);
+  void RemoveKey(const std::string& id);
+  // Empty: none is current.
+  void MakeCurrent(const std::string& id);
+
   // Opens the engine, closing the one that is open; null and a failed test where that fails.
   RocksDbEngine* Open();
   // The status that opening gives; nothing stays open.
   absl::Status TryOpen();
   void Close() { engine_.reset(); }
+  bool has_engine() const { return engine_ != nullptr; }
   RocksDbEngine& engine() { return *engine_; }
 
   // The store without its engine, which must be closed. No compaction filter is set.

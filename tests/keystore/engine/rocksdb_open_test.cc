@@ -1,7 +1,10 @@
 // Which directories the RocksDB engine opens, which it refuses, and what it leaves as it was.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/magic.h>
 #include <rocksdb/db.h>
+#include <stdlib.h>
+#include <sys/vfs.h>
 
 #include <filesystem>
 #include <fstream>
@@ -68,8 +71,9 @@ class RocksDbOpen : public ::testing::Test {
 
 TEST_F(RocksDbOpen, MakesItsDirectory) {
   ASSERT_NE(fixture_.Open(), nullptr);
-  EXPECT_THAT(NamesIn(fixture_.data_dir()),
-              ::testing::UnorderedElementsAre("LOCK", "ballast", "db", "epoch-a", "epoch-b"));
+  EXPECT_THAT(
+      NamesIn(fixture_.data_dir()),
+      ::testing::UnorderedElementsAre("LOCK", "WATERMARK", "ballast", "db", "epoch-a", "epoch-b"));
   EXPECT_EQ(fs::status(fixture_.data_dir()).permissions(), fs::perms::owner_all);
   // RocksDB's lines go to our log, not to a file of its own.
   EXPECT_FALSE(fs::exists(file("db/LOG")));
@@ -161,9 +165,9 @@ std::vector<Refusal> RefusedFormats() {
        [](RocksDbFixture& fixture) {
          MakeClosedStore(fixture);
          const auto store = fixture.OpenStore();
-         ASSERT_TRUE(store->db().Put({}, kFormatVersionKey, "2").ok());
+         ASSERT_TRUE(store->db().Put({}, kFormatVersionKey, "3").ok());
        },
-       "its format is 2, and this version reads 1"},
+       "its format is 3, and this version reads 2"},
       {"AFormatThatIsNoNumber",
        [](RocksDbFixture& fixture) {
          MakeClosedStore(fixture);
@@ -296,6 +300,7 @@ TEST_F(RocksDbOpen, NeverGivesATokenTwiceThoughTheNewestRecordsAreLost) {
   fixture_.Close();
   fs::remove_all(file("db"));
   fs::rename(file("copy"), file("db"));
+  fixture_.options.engine.accept_loss = 2;
   ASSERT_NE(fixture_.Open(), nullptr);
   EXPECT_GT(TokenFloor(), given);
 }
@@ -327,6 +332,24 @@ TEST(OpenEngine, OpensTheEngineThatIsNamed) {
     EXPECT_TRUE((*engine)->traits().exclusive);
   }
   EXPECT_TRUE(fs::exists(fixture.data_dir()));
+}
+
+TEST(OpenEngine, WarnsOfADirectoryInMemory) {
+  std::string in_memory = "/dev/shm/idempotency-XXXXXX";
+  ASSERT_NE(mkdtemp(in_memory.data()), nullptr);
+  // Nearly everywhere; where it is not, there is nothing to warn of.
+  struct statfs volume {};
+  ASSERT_EQ(statfs(in_memory.c_str(), &volume), 0);
+  const bool is_in_memory = volume.f_type == TMPFS_MAGIC;
+  RocksDbFixture fixture;
+  fixture.options.engine.engine = "rocksdb";
+  fixture.options.engine.data_dir = in_memory + "/store";
+  {
+    const auto engine = OpenEngine(fixture.options.engine);
+    EXPECT_TRUE(engine.ok()) << engine.status();
+  }
+  fs::remove_all(in_memory);
+  EXPECT_EQ(fixture.surroundings().Logged(kLogWarning, "is in memory"), is_in_memory);
 }
 
 TEST(OpenEngine, MemoryNeedsNoOtherOption) { EXPECT_TRUE(OpenEngine({.engine = "memory"}).ok()); }

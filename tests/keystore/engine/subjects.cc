@@ -26,8 +26,12 @@ class PlainSubject final : public Subject {
 
 class RocksDbSubject final : public Subject {
  public:
-  explicit RocksDbSubject(bool check_guards) {
+  explicit RocksDbSubject(bool check_guards, bool sealed = false) {
     fixture_.options.check_guards = check_guards;
+    if (sealed) {
+      fixture_.AddKey("k1");
+      fixture_.MakeCurrent("k1");
+    }
     fixture_.Open();
   }
   Engine& engine() override { return fixture_.engine(); }
@@ -54,6 +58,10 @@ const std::vector<SubjectKind>& AllSubjects() {
       {.name = "RocksDbWithoutGuards",
        .make = [] { return std::make_unique<RocksDbSubject>(false); },
        .checks_guards = false,
+       .durable = true,
+       .can_hold_unreadable = true},
+      {.name = "RocksDbSealed",
+       .make = [] { return std::make_unique<RocksDbSubject>(true, true); },
        .durable = true,
        .can_hold_unreadable = true},
       {.name = "Late",

@@ -170,6 +170,26 @@ TEST_F(ReplicatedTest, AReservationThatMayHaveBeenWrittenIsNotCalledCancelledWit
   EXPECT_EQ(call->said, "ALREADY_HELD 1");
 }
 
+class DoubtfulWaiterTest : public ShellTest {
+ protected:
+  DoubtfulWaiterTest() : ShellTest(Traits{.exclusive = false, .clock_skew = 2s}) {}
+};
+
+// Its own lease is over for it and not yet for others, so that it waits for itself.
+TEST_F(DoubtfulWaiterTest, AWaiterThatMayHaveTakenTheKeyIsNotCalledCancelledWithoutEffect) {
+  engine.NextWrites({Fate::kUnknownWritten});
+  engine.Hold(FakeEngine::Call::kRead);
+  Call* const call = Send(Reserve("k", 1, 60s));
+  engine.ReleaseOne();
+  clock.Advance(kLease);
+  engine.HoldNoMore();
+  engine.ReleaseAll();
+  ASSERT_EQ(call->said, "") << "it waits";
+  Cancel(call);
+  EXPECT_EQ(call->said, "IN_PROGRESS");
+  EXPECT_EQ(StoredAs("k"), "PENDING");
+}
+
 TEST_F(ReplicatedTest, AReservationThatLostARaceMayStillBeCancelled) {
   AnotherAcquiresFirst("k");
   engine.Hold(FakeEngine::Call::kCommit);

@@ -204,6 +204,11 @@ void FakeEngine::TellForeignChange(const core::Key& key) {
   if (hint) hint(key);
 }
 
+void FakeEngine::LimitReads(size_t keys) {
+  absl::MutexLock lock(&mutex_);
+  max_read_ = keys;
+}
+
 void FakeEngine::LimitVisits(size_t visits) {
   absl::MutexLock lock(&mutex_);
   max_visits_ = visits;
@@ -262,6 +267,10 @@ absl::StatusOr<ReadResult> FakeEngine::ReadNow(const std::vector<core::Key>& key
   }
   ReadResult result{.entries = {}, .token_floor = token_floor_};
   for (const core::Key& key : keys) {
+    if (result.entries.size() >= max_read_) {
+      result.entries.push_back(ReadEntry{.put_off = true});
+      continue;
+    }
     const auto found = entries_.find(key);
     result.entries.push_back(found == entries_.end()
                                  ? ReadEntry{}

@@ -90,6 +90,8 @@ class FakeEngine final : public Engine {
   void TellForeignChange(const core::Key& key) ABSL_LOCKS_EXCLUDED(mutex_);
   // A page ends after this many visited keys, matching or not.
   void LimitVisits(size_t visits) ABSL_LOCKS_EXCLUDED(mutex_);
+  // A read puts off all keys but the first so many.
+  void LimitReads(size_t keys) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // --- What is stored ----------------------------------------------------------------------
   void Put(const core::Key& key, core::Stored stored) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -138,6 +140,7 @@ class FakeEngine final : public Engine {
   size_t failing_reads_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t failing_scans_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t max_visits_ ABSL_GUARDED_BY(mutex_) = SIZE_MAX;
+  size_t max_read_ ABSL_GUARDED_BY(mutex_) = SIZE_MAX;
   std::vector<size_t> reads_ ABSL_GUARDED_BY(mutex_);
   std::vector<size_t> commits_ ABSL_GUARDED_BY(mutex_);
   size_t scans_ ABSL_GUARDED_BY(mutex_) = 0;

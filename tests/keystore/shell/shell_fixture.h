@@ -76,7 +76,9 @@ class RecordingObserver final : public Observer {
   void OnAnswer(const Request& request, const core::Answer& answer) override;
   void OnLapse(const core::Key& key, const core::Record& record) override;
   void OnUnreadable(const core::Key& key) override { unreadable.push_back(key.key); }
-  void OnCommit(size_t commands, size_t writes) override { commits.push_back({commands, writes}); }
+  void OnCommit(size_t commands, size_t writes, std::chrono::nanoseconds) override {
+    commits.push_back({commands, writes});
+  }
   void OnEngineDead() override { ++deaths; }
 
   std::vector<std::string> answers;  // "key: words"

@@ -86,6 +86,43 @@ TEST_F(TimersTest, ALapseIsReportedAlsoWhenAWaiterAcquiresAtOnce) {
   EXPECT_EQ(UntilTimer(), kLease);
 }
 
+// It was told of by the timer alone, which found a settled operation where it came second.
+TEST_F(TimersTest, ALapseIsNotLostWhereACommandSettlesItBeforeTheTimerComes) {
+  for (const char* key : {"resolved", "late", "read"}) Send(Reserve(key, 1));
+  Send(Rerun(Reserve("again", 1)));
+  Send(ReserveDispatchLater("freed", 1));
+  clock.Advance(kLease);
+  Send(Resolve("resolved", core::Resolution::kNotExecuted));
+  EXPECT_THAT(observer.lapses, ElementsAre("resolved: UNRESOLVED"));
+  SendAll({Complete("late", 2), Get("read"), Rerun(Reserve("again", 2)), Reserve("freed", 2)});
+  const auto once =
+      testing::UnorderedElementsAre("resolved: UNRESOLVED", "late: UNRESOLVED", "read: UNRESOLVED",
+                                    "again: UNRESOLVED", "freed: FREED");
+  EXPECT_THAT(observer.lapses, once);
+  RunTimers();
+  EXPECT_THAT(observer.lapses, once);
+}
+
+TEST_F(TimersTest, ALapseIsReportedAlsoWhenItWasForgottenBeforeAnybodySawIt) {
+  Send(Rerun(Reserve("k", 1), 1h));
+  clock.Advance(40 * core::kDay);
+  EXPECT_EQ(Send(Inspect("k"))->said, "OPERATION_NOT_FOUND");
+  EXPECT_THAT(observer.lapses, ElementsAre("k: UNRESOLVED"));
+}
+
+TEST_F(TimersTest, ALapseIsReportedOnceThoughACommandReadsItTogetherWithTheTimer) {
+  Send(Reserve("k", 1));
+  clock.Advance(kLease);
+  engine.Hold(FakeEngine::Call::kRead);
+  Send(Reserve("other", 2));
+  Call* const resolve = Send(Resolve("k", core::Resolution::kNotExecuted));
+  RunTimers();
+  engine.HoldNoMore();
+  engine.ReleaseAll();
+  EXPECT_EQ(resolve->answers, 1);
+  EXPECT_THAT(observer.lapses, ElementsAre("k: UNRESOLVED"));
+}
+
 TEST_F(TimersTest, ManyLapsesAtOnceAreReportedInSeveralRuns) {
   constexpr size_t kKeys = 600;
   std::vector<Request> requests;
