@@ -1,33 +1,36 @@
-// Who calls, and what they may do. Asked first of all, before anything that depends on the
-// configuration or on records, so that a refusal tells nothing about either.
+// What callers may do. Asked first of all, before anything that depends on the configuration or on
+// records, so that a refusal tells nothing about either.
 #ifndef IDEMPOTENCY_SERVICE_ACCESS_H_
 #define IDEMPOTENCY_SERVICE_ACCESS_H_
 
+#include <cstddef>
 #include <cstdint>
-#include <string>
+#include <optional>
 #include <string_view>
+
+#include "service/identity/principal.h"
 
 namespace idempotency::service {
 
-// Who calls, as far as the transport knows.
-struct Principal {
-  // The authenticated name; empty on a connection that authenticates nobody.
-  std::string name;
-};
-
 enum class Permission : uint8_t {
-  kOperate,     // everything in IdempotencyService
-  kAdminister,  // everything in IdempotencyAdminService
+  kOperate,      // Reserve, Renew, Complete, Release, MarkUnresolved
+  kRead,         // GetOperation, GetNamespace
+  kInspect,      // InspectOperation, ListOperations, ListNamespaces
+  kResolve,      // ResolveOperation
+  kDelete,       // DeleteOperation
+  kForceDelete,  // DeleteOperation with force
+  kBackUp,       // CreateBackup, ListBackups: asked with no namespace and no scope
 };
+inline constexpr size_t kPermissions = 7;
 
 // Thread safety: may be asked from any thread. Must not block.
 class AccessPolicy {
  public:
   virtual ~AccessPolicy() = default;
-  // `scope` empty: every scope of the namespace, or the operation without one. `name_space`
-  // empty: the service as a whole. Both are as sent, not checked.
+  // `scope` empty: operations without one, and to list, all of them. Nothing: the namespace as
+  // such, of which whoever may do it in some scope may know. Names are as sent, not checked.
   virtual bool Allows(const Principal& principal, Permission permission,
-                      std::string_view name_space, std::string_view scope) const = 0;
+                      std::string_view name_space, std::optional<std::string_view> scope) const = 0;
 };
 
 // Everybody who can connect may do everything: right only where connecting is itself the
@@ -35,7 +38,7 @@ class AccessPolicy {
 class AllowAll final : public AccessPolicy {
  public:
   bool Allows(const Principal& principal, Permission permission, std::string_view name_space,
-              std::string_view scope) const override {
+              std::optional<std::string_view> scope) const override {
     return true;
   }
 };

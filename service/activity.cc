@@ -1,10 +1,13 @@
 #include "service/activity.h"
 
+#include <optional>
 #include <utility>
 #include <variant>
 
+#include "keystore/clock.h"
 #include "keystore/core/command.h"
 #include "keystore/core/names.h"
+#include "service/key_check.h"
 #include "service/validation.h"
 
 namespace idempotency::service {
@@ -65,9 +68,14 @@ struct Line {
   const core::Met* met = nullptr;
 };
 
-// A command's own words, completed by what the operation knows.
-Origin OriginOf(const core::Command& command, const Line& line) {
-  Origin origin = std::visit(FindOrigin{}, command);
+std::string_view View(const keystore::TraceId& id) {
+  return id[0] == '\0' ? std::string_view() : std::string_view(id.data(), id.size());
+}
+
+// A command's own words, completed by those of its call and by what the operation knows.
+Origin OriginOf(const keystore::Request& request, const Line& line) {
+  Origin origin = std::visit(FindOrigin{}, request.command);
+  if (origin.trace_id.empty()) origin.trace_id = View(request.trace_id);
   Origin known;
   if (line.record != nullptr) known = OriginOf(*line.record);
   if (line.met != nullptr) known = OriginOf(*line.met);
@@ -124,28 +132,49 @@ struct Describe {
   Line operator()(const core::ReclaimAnswer&) const { return Line{}; }
 };
 
+// Whether nothing was known of the key before.
+bool MadeAnOperation(const core::ReserveAnswer& answer) {
+  return answer.outcome == core::ReserveOutcome::kAcquired && answer.operation != nullptr &&
+         answer.operation->history.size() == 1;
+}
+
 }  // namespace
 
 Activity::Activity(Log* log, Metrics* metrics, std::function<void()> on_engine_dead)
     : log_(log), metrics_(metrics), on_engine_dead_(std::move(on_engine_dead)) {}
 
-void Activity::OnAnswer(const keystore::Request& request, const core::Answer& answer) {
-  const Verb verb = VerbOf(request.command);
-  const auto* refusal = std::get_if<core::Refusal>(&answer);
-  if (refusal != nullptr) {
-    metrics_->OnRefused(verb, refusal->reason);
-    if (refusal->late_completion) metrics_->OnLateCompletion();
-  } else {
-    metrics_->OnAnswered(verb);
+Activity::~Activity() {
+  for (const core::Reason reason :
+       {core::Reason::kOverloaded, core::Reason::kStoreFull, core::Reason::kStoreUnavailable}) {
+    TellUntold(reason, refusals_.TakeUntold(reason));
   }
-  if (const auto* reserved = std::get_if<core::ReserveAnswer>(&answer)) {
-    metrics_->OnReserved(reserved->outcome);
+}
+
+bool Activity::IsTold(core::Reason reason) {
+  if (!RefusalLines::IsBounded(reason)) return true;
+  const std::optional<uint64_t> untold = refusals_.Admit(reason, keystore::ReadKernelTime().boot);
+  if (untold) TellUntold(reason, *untold);
+  return untold.has_value();
+}
+
+void Activity::TellUntold(core::Reason reason, uint64_t count) {
+  if (count == 0) return;
+  log_->Write(LogLevel::kInfo, "more_refused", {{"result", core::Name(reason)}, {"count", count}});
+}
+
+void Activity::OnAnswer(const keystore::Request& request, const core::Answer& answer) {
+  Count(request, answer);
+  const auto* reserved = std::get_if<core::ReserveAnswer>(&answer);
+  if (reserved != nullptr && MadeAnOperation(*reserved)) {
+    WarnOfSensitive(request, *reserved->operation);
   }
   const Line line = std::visit(Describe{}, answer);
   if (!log_->Enabled(line.level)) return;
-  const Origin origin = OriginOf(request.command, line);
+  const auto* refusal = std::get_if<core::Refusal>(&answer);
+  if (refusal != nullptr && !IsTold(refusal->reason)) return;
+  const Origin origin = OriginOf(request, line);
   log_->Write(line.level, line.event,
-              {{"verb", Name(verb)},
+              {{"verb", Name(VerbOf(request.command))},
                {"result", line.result},
                {"namespace", request.key.name_space},
                {"operation_ref", origin.operation_ref},
@@ -153,6 +182,28 @@ void Activity::OnAnswer(const keystore::Request& request, const core::Answer& an
                {"trace_id", origin.trace_id},
                {"actor", origin.actor},
                {"reason", origin.reason}});
+}
+
+void Activity::Count(const keystore::Request& request, const core::Answer& answer) {
+  const Verb verb = VerbOf(request.command);
+  CallOutcome outcome;
+  if (const auto* refusal = std::get_if<core::Refusal>(&answer)) {
+    outcome = CallOutcome(refusal->reason);
+    metrics_->OnRefused(verb, refusal->reason);
+    if (refusal->late_completion) metrics_->OnLateCompletion();
+  } else {
+    metrics_->OnAnswered(verb);
+  }
+  if (const auto* reserved = std::get_if<core::ReserveAnswer>(&answer)) {
+    outcome = CallOutcome(reserved->outcome);
+    metrics_->OnReserved(reserved->outcome);
+    const bool replays = reserved->outcome == core::ReserveOutcome::kCompleted && reserved->reveal;
+    if (replays) metrics_->OnResponseReplayed(reserved->operation->response.bytes.view().size());
+  } else if (const auto* complete = std::get_if<core::CompleteAnswer>(&answer)) {
+    const size_t bytes = complete->operation->response.bytes.view().size();
+    if (!complete->already_complete) metrics_->OnResponseStored(bytes);
+  }
+  metrics_->OnOutcome(verb, outcome, request.policy == nullptr ? 0 : request.policy->tally.row);
 }
 
 void Activity::OnLapse(const core::Key& key, const core::Record& record) {
@@ -172,7 +223,9 @@ void Activity::OnUnreadable(const core::Key& key) {
   log_->Write(LogLevel::kError, "record_unreadable", {{"namespace", key.name_space}});
 }
 
-void Activity::OnCommit(size_t commands, size_t writes) { metrics_->OnCommit(commands, writes); }
+void Activity::OnCommit(size_t commands, size_t writes, std::chrono::nanoseconds took) {
+  metrics_->OnCommit(commands, writes, took);
+}
 
 void Activity::OnEngineDead() {
   // The key store notices it by a failed write, the timers by asking.
@@ -182,19 +235,61 @@ void Activity::OnEngineDead() {
   if (on_engine_dead_) on_engine_dead_();
 }
 
-void Activity::OnRefused(Verb verb, const Failure& failure, std::string_view name_space) {
+void Activity::OnAnswered(Verb verb, uint32_t row) {
+  metrics_->OnAnswered(verb);
+  metrics_->OnOutcome(verb, CallOutcome(), row);
+}
+
+void Activity::OnRefused(Verb verb, const Failure& failure, std::string_view name_space,
+                         uint32_t row, const keystore::TraceId& trace_id) {
   metrics_->OnRefused(verb, failure.reason);
+  metrics_->OnOutcome(verb, CallOutcome(failure.reason), row);
+  if (!log_->Enabled(LogLevel::kInfo) || !IsTold(failure.reason)) return;
   const bool presentable = !CheckNamespaceName(name_space, "namespace").has_value();
   log_->Write(LogLevel::kInfo, "refused",
               {{"verb", Name(verb)},
                {"result", core::Name(failure.reason)},
                {"field", failure.field},
-               {"namespace", presentable ? name_space : std::string_view()}});
+               {"namespace", presentable ? name_space : std::string_view()},
+               {"trace_id", View(trace_id)}});
 }
 
-void Activity::OnSensitiveKey(std::string_view name_space, std::string_view looks_like) {
-  log_->Write(LogLevel::kWarning, "key_looks_sensitive",
-              {{"namespace", name_space}, {"looks_like", looks_like}});
+void Activity::WarnOfSensitive(const keystore::Request& request, const core::Record& record) {
+  const core::Key& key = request.key;
+  if (request.policy->key_check == core::KeyCheck::kOff) return;
+  // One that has to be refused was: it is looked for again only where it would be let through.
+  if (request.policy->key_check == core::KeyCheck::kWarn) {
+    WarnIfSensitive(key.name_space, "id.key", key.key);
+  }
+  WarnIfSensitive(key.name_space, "id.scope", key.scope);
+  for (const auto& [name, value] : record.labels) {
+    WarnIfSensitive(key.name_space, "labels", name);
+    WarnIfSensitive(key.name_space, "labels", value);
+  }
+  WarnIfSensitive(key.name_space, "owner.operation_ref", record.owner.operation_ref);
+}
+
+void Activity::WarnIfSensitive(std::string_view name_space, std::string_view field,
+                               std::string_view text) {
+  const std::string_view looks_like = LooksSensitive(text);
+  if (looks_like.empty()) return;
+  metrics_->OnSensitive(field);
+  log_->Write(LogLevel::kWarning, "looks_sensitive",
+              {{"namespace", name_space}, {"field", field}, {"looks_like", looks_like}});
+}
+
+void Activity::OnUnauthenticated(Verb verb, const Authentication& who, std::string_view peer,
+                                 const keystore::TraceId& trace_id) {
+  metrics_->OnRefused(verb, core::Reason::kAccessDenied);
+  metrics_->OnOutcome(verb, CallOutcome(core::Reason::kAccessDenied), 0);
+  metrics_->OnUnauthenticated(who.fault);
+  const bool is_token = who.token_fault != TokenFault::kNone;
+  log_->Write(LogLevel::kInfo, "unauthenticated",
+              {{"verb", Name(verb)},
+               {"result", FaultName(who.fault)},
+               {"token", is_token ? FaultName(who.token_fault) : std::string_view()},
+               {"peer", peer},
+               {"trace_id", View(trace_id)}});
 }
 
 void Activity::OnClockDoubt(bool in_doubt) {

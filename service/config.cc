@@ -10,9 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "idempotency/config/v1/config.pb.h"
+#include "service/config_access.h"
+#include "service/config_identity.h"
 #include "service/config_problems.h"
 #include "service/config_rules.h"
 #include "service/config_yaml.h"
+#include "service/namespace_rows.h"
 #include "service/presets.h"
 
 namespace idempotency::service {
@@ -27,6 +30,14 @@ void TakeDuration(bool set, const google::protobuf::Duration& from, core::Durati
 template <typename T>
 void Take(bool set, T from, T* to) {
   if (set) *to = from;
+}
+
+void Apply(const config::v1::Quota& from, core::Quota* to) {
+  Take<uint64_t>(from.has_reserves_per_second(), from.reserves_per_second(),
+                 &to->reserves_per_second);
+  Take<uint64_t>(from.has_reserve_burst(), from.reserve_burst(), &to->reserve_burst);
+  Take<uint64_t>(from.has_open_operations(), from.open_operations(), &to->open_operations);
+  Take<uint64_t>(from.has_stored_bytes(), from.stored_bytes(), &to->stored_bytes);
 }
 
 google::protobuf::Duration ToProto(core::Duration duration) {
@@ -59,6 +70,8 @@ void Apply(const Namespace& from, core::Policy* to) {
   TakeDuration(from.has_max_backoff(), from.max_backoff(), &terms.max_backoff);
   TakeDuration(from.has_settle_duration(), from.settle_duration(), &terms.settle);
   TakeDuration(from.has_retention(), from.retention(), &terms.retention);
+  Apply(from.quota(), &to->quota);
+  Apply(from.scope_quota(), &to->scope_quota);
 }
 
 void Apply(const idempotency::v1::ProviderContract& from, idempotency::v1::ProviderContract* to) {
@@ -142,7 +155,7 @@ class ConfigBuilder {
   std::shared_ptr<const Config> Build() {
     TakeDefaults();
     if (file_.namespaces_size() > kMaxConfigNamespaces) {
-      problems_.Add(LineOf("namespaces"), "namespaces",
+      problems_.Add(LineOf(lines_, "namespaces"), "namespaces",
                     absl::StrCat(file_.namespaces_size(), " are too many: write at most ",
                                  kMaxConfigNamespaces));
     }
@@ -151,23 +164,22 @@ class ConfigBuilder {
     }
     TakeUnlisted();
     TakeLimits();
+    config_->tls_ = TakeTls(file_, lines_, &problems_);
+    config_->identity_ = TakeIdentity(file_, lines_, &problems_);
+    config_->access_ = TakeAccess(file_, lines_, &problems_);
     return config_;
   }
 
   const ConfigProblems& problems() const { return problems_; }
 
  private:
-  int LineOf(const std::string& path) const {
-    const auto found = lines_.find(path);
-    return found == lines_.end() ? 0 : found->second;
-  }
-
   void TakeDefaults() {
-    const Place place{"defaults", LineOf("defaults")};
+    const Place place{"defaults", LineOf(lines_, "defaults")};
     for (const char* field : {"name", "description", "preset"}) {
       const std::string path = absl::StrCat(place.path, ".", field);
       if (lines_.find(path) == lines_.end()) continue;
-      problems_.Add(LineOf(path), path, "belongs to one namespace: move it there, or remove it");
+      problems_.Add(LineOf(lines_, path), path,
+                    "belongs to one namespace: move it there, or remove it");
     }
     CheckValues(file_.defaults(), place, lines_, &problems_);
     NamespaceConfig defaults;
@@ -185,7 +197,7 @@ class ConfigBuilder {
   void TakeNamespace(int index) {
     const Namespace& from = file_.namespaces(index);
     Place place{absl::StrCat("namespaces[", index, "]"), 0};
-    place.line = LineOf(place.path);
+    place.line = LineOf(lines_, place.path);
     CheckValues(from, place, lines_, &problems_);
     const bool named = CheckName(from, place);
     NamespaceConfig taken = *config_->defaults_;
@@ -201,6 +213,7 @@ class ConfigBuilder {
       problems_.Add(place.line, place.path, contradiction.sentence);
     }
     if (!named) return;
+    taken.policy.tally.row = NamespaceRow(taken.name);
     config_->namespaces_.emplace(from.name(),
                                  std::make_shared<const NamespaceConfig>(std::move(taken)));
   }
@@ -214,15 +227,15 @@ class ConfigBuilder {
       return false;
     }
     if (!IsNamespaceName(from.name())) {
-      problems_.Add(LineOf(path), path,
+      problems_.Add(LineOf(lines_, path), path,
                     absl::StrCat(Quoted(from.name()),
                                  " is no name for a namespace: write 1-64 of a-z, 0-9, '.', '_' "
                                  "and '-', a letter first"));
       return false;
     }
-    const auto [first, is_new] = name_lines_.emplace(from.name(), LineOf(path));
+    const auto [first, is_new] = name_lines_.emplace(from.name(), LineOf(lines_, path));
     if (is_new) return true;
-    problems_.Add(LineOf(path), path,
+    problems_.Add(LineOf(lines_, path), path,
                   absl::StrCat(Quoted(from.name()), " is already defined on line ", first->second,
                                ": rename or remove one of the two"));
     return false;
@@ -233,7 +246,7 @@ class ConfigBuilder {
     to->preset = from.preset();
     if (ApplyPreset(from.preset(), &to->policy, &to->provider)) return;
     const std::string path = absl::StrCat(place.path, ".preset");
-    problems_.Add(LineOf(path), path,
+    problems_.Add(LineOf(lines_, path), path,
                   absl::StrCat(Quoted(from.preset()), " is not known: write one of ",
                                absl::StrJoin(PresetNames(), ", ")));
   }
@@ -347,11 +360,14 @@ std::shared_ptr<const Config> ConfigHolder::Get() const {
   return config_;
 }
 
-absl::Status ConfigHolder::Reload() {
+absl::Status ConfigHolder::Reload(const TakeUp& take_up) {
   if (path_.empty()) return absl::OkStatus();
   absl::MutexLock reload_lock(&reload_mutex_);
   absl::StatusOr<std::shared_ptr<const Config>> loaded = Config::Load(path_);
   if (!loaded.ok()) return loaded.status();
+  if (take_up) {
+    if (absl::Status status = take_up(**loaded); !status.ok()) return status;
+  }
   absl::MutexLock lock(&mutex_);
   config_ = *std::move(loaded);
   return absl::OkStatus();

@@ -11,8 +11,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +26,8 @@
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "keystore/core/limits.h"
 #include "keystore/core/policy.h"
+#include "service/access_rules.h"
+#include "service/identity/settings.h"
 
 namespace idempotency::service {
 
@@ -86,6 +90,12 @@ class Config {
 
   const ServerLimits& limits() const { return limits_; }
 
+  // Nothing: plaintext.
+  const std::optional<TlsSettings>& tls() const { return tls_; }
+  const IdentitySettings& identity() const { return identity_; }
+  // Empty: nobody who has to prove who they are may do anything.
+  const AccessRules& access() const { return access_; }
+
  private:
   friend class ConfigBuilder;
   Config() = default;
@@ -94,6 +104,9 @@ class Config {
   std::map<std::string, std::shared_ptr<const NamespaceConfig>, std::less<>> namespaces_;
   bool accepts_unlisted_ = true;
   ServerLimits limits_;
+  std::optional<TlsSettings> tls_;
+  IdentitySettings identity_;
+  AccessRules access_;
 };
 
 // The configuration in force, which a reload replaces. All methods may be called from any
@@ -105,8 +118,11 @@ class ConfigHolder {
 
   std::shared_ptr<const Config> Get() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Reads the file again. Where that fails, what held before goes on, and the status says why.
-  absl::Status Reload() ABSL_LOCKS_EXCLUDED(reload_mutex_, mutex_);
+  // Reads the file again. Where that fails, or `take_up` does, what held before goes on, and the
+  // status says why. `take_up` prepares everything else that depends on the new configuration;
+  // it is called right before that comes into force.
+  using TakeUp = std::function<absl::Status(const Config&)>;
+  absl::Status Reload(const TakeUp& take_up = {}) ABSL_LOCKS_EXCLUDED(reload_mutex_, mutex_);
 
  private:
   ConfigHolder(std::string path, std::shared_ptr<const Config> config)

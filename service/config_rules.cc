@@ -54,10 +54,10 @@ constexpr NumberRange kLimitNumbers[] = {
     {"max_queued_commands", 1, kMaxConfigQueuedCommands},
 };
 
-int LineOf(const FieldLines& lines, const std::string& path, int otherwise) {
-  const auto found = lines.find(path);
-  return found == lines.end() ? otherwise : found->second;
-}
+constexpr NumberRange kQuotaNumbers[] = {
+    {"reserves_per_second", 0, kMaxConfigReservesPerSecond},
+    {"reserve_burst", 1, kMaxConfigReservesPerSecond},
+};
 
 // Adds problems with one message's fields.
 class FieldChecker {
@@ -159,6 +159,24 @@ void CheckProvider(const idempotency::v1::ProviderContract& provider, Place plac
   }
 }
 
+void CheckQuota(const config::v1::Quota& quota, Place place, const FieldLines& lines,
+                ConfigProblems* problems) {
+  FieldChecker checker(quota, std::move(place), lines, problems);
+  for (const NumberRange& range : kQuotaNumbers) checker.Range(range);
+}
+
+// A burst says how a rate is meant, and is no limit by itself.
+void FindLoneBurst(std::string_view quota, const core::Quota& values,
+                   std::vector<Contradiction>* found) {
+  if (values.reserve_burst == core::kUnlimited || values.reserves_per_second != core::kUnlimited) {
+    return;
+  }
+  found->push_back({{quota},
+                    absl::StrCat(std::string(quota),
+                                 ".reserve_burst needs reserves_per_second: write how many there "
+                                 "may be over time")});
+}
+
 std::string Longer(std::string_view longer, Duration a, std::string_view shorter, Duration b) {
   return absl::StrCat(std::string(longer), " ", FormatDuration(a), " is longer than ",
                       std::string(shorter), " ", FormatDuration(b),
@@ -180,11 +198,16 @@ void CheckValues(const config::v1::Namespace& values, const Place& place, const 
   const std::string provider = absl::StrCat(place.path, ".provider");
   CheckProvider(values.provider(), {provider, LineOf(lines, provider, place.line)}, lines,
                 problems);
+  const std::string quota = absl::StrCat(place.path, ".quota");
+  CheckQuota(values.quota(), {quota, LineOf(lines, quota, place.line)}, lines, problems);
+  const std::string scope_quota = absl::StrCat(place.path, ".scope_quota");
+  CheckQuota(values.scope_quota(), {scope_quota, LineOf(lines, scope_quota, place.line)}, lines,
+             problems);
 }
 
 void CheckLimits(const config::v1::Limits& limits, const FieldLines& lines,
                  ConfigProblems* problems) {
-  FieldChecker checker(limits, {"limits", LineOf(lines, "limits", 0)}, lines, problems);
+  FieldChecker checker(limits, {"limits", LineOf(lines, "limits")}, lines, problems);
   for (const NumberRange& range : kLimitNumbers) checker.Range(range);
   if (problems->Has("limits.max_waiters_per_key")) return;
   const uint32_t in_all =
@@ -202,6 +225,8 @@ std::vector<Contradiction> FindContradictions(const core::Policy& policy) {
                                 Duration b_value) {
     if (a_value > b_value) found.push_back({{a, b}, Longer(a, a_value, b, b_value)});
   };
+  FindLoneBurst("quota", policy.quota, &found);
+  FindLoneBurst("scope_quota", policy.scope_quota, &found);
   const core::Terms& terms = policy.terms;
   check_longer("default_lease_duration", policy.default_lease, "max_lease_duration",
                policy.max_lease);

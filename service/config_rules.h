@@ -25,6 +25,7 @@ inline constexpr core::Duration kMaxConfigWait = std::chrono::hours(1);
 inline constexpr uint32_t kMaxConfigAttempts = 1'000;
 inline constexpr uint32_t kMaxConfigWaiters = 1'000'000;
 inline constexpr uint32_t kMaxConfigQueuedCommands = 1'000'000;
+inline constexpr uint32_t kMaxConfigReservesPerSecond = 1'000'000;
 inline constexpr int kMaxConfigNamespaces = 1'000;
 inline constexpr int kMaxConfigEndpoints = 64;
 

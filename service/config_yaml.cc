@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -67,6 +68,7 @@ std::string Expected(const FieldDescriptor& field) {
     case FieldDescriptor::CPPTYPE_BOOL:
       return "true or false";
     case FieldDescriptor::CPPTYPE_UINT32:
+    case FieldDescriptor::CPPTYPE_UINT64:
       return "a whole number";
     case FieldDescriptor::CPPTYPE_STRING:
       return "text";
@@ -77,7 +79,6 @@ std::string Expected(const FieldDescriptor& field) {
                                : "fields with their values, indented below it";
     case FieldDescriptor::CPPTYPE_INT32:
     case FieldDescriptor::CPPTYPE_INT64:
-    case FieldDescriptor::CPPTYPE_UINT64:
     case FieldDescriptor::CPPTYPE_DOUBLE:
     case FieldDescriptor::CPPTYPE_FLOAT:
       break;
@@ -136,21 +137,39 @@ std::string UnknownField(const Descriptor& type, std::string_view name) {
   return absl::StrCat("unknown field: use one of ", absl::StrJoin(names, ", "));
 }
 
-std::string SetNumber(const std::string& text, const FieldDescriptor& field, Message* message) {
-  uint32_t number = 0;
+// The number that `text` is, or what is wrong with it in *problem.
+template <typename Number>
+Number ReadNumber(const std::string& text, std::string* problem) {
+  Number number = 0;
   const bool digits_only = text.find_first_not_of("0123456789") == std::string::npos;
   if (!digits_only || !absl::SimpleAtoi(text, &number)) {
-    return absl::StrCat(Quoted(text), " is not a whole number up to 4294967295: write digits only");
+    *problem = absl::StrCat(Quoted(text), " is not a whole number up to ",
+                            std::numeric_limits<Number>::max(), ": write digits only");
   }
-  message->GetReflection()->SetUInt32(message, &field, number);
-  return "";
+  return number;
+}
+
+std::string SetNumber(const std::string& text, const FieldDescriptor& field, Message* message) {
+  std::string problem;
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_UINT64) {
+    const auto number = ReadNumber<uint64_t>(text, &problem);
+    if (problem.empty()) message->GetReflection()->SetUInt64(message, &field, number);
+  } else {
+    const auto number = ReadNumber<uint32_t>(text, &problem);
+    if (problem.empty()) message->GetReflection()->SetUInt32(message, &field, number);
+  }
+  return problem;
 }
 
 std::string SetEnum(const std::string& text, const FieldDescriptor& field, Message* message) {
   const EnumDescriptor& type = *field.enum_type();
   for (int i = 1; i < type.value_count(); ++i) {
     if (ShortName(*type.value(i)) != text) continue;
-    message->GetReflection()->SetEnum(message, &field, type.value(i));
+    if (field.is_repeated()) {
+      message->GetReflection()->AddEnum(message, &field, type.value(i));
+    } else {
+      message->GetReflection()->SetEnum(message, &field, type.value(i));
+    }
     return "";
   }
   return absl::StrCat(Quoted(text), " is not known: write one of ", ShortNames(type));
@@ -175,6 +194,7 @@ std::string SetScalar(const std::string& text, const FieldDescriptor& field, Mes
       reflection.SetBool(message, &field, text == "true");
       return "";
     case FieldDescriptor::CPPTYPE_UINT32:
+    case FieldDescriptor::CPPTYPE_UINT64:
       return SetNumber(text, field, message);
     case FieldDescriptor::CPPTYPE_STRING:
       if (field.is_repeated()) {
@@ -189,7 +209,6 @@ std::string SetScalar(const std::string& text, const FieldDescriptor& field, Mes
       return SetDuration(text, field, message);
     case FieldDescriptor::CPPTYPE_INT32:
     case FieldDescriptor::CPPTYPE_INT64:
-    case FieldDescriptor::CPPTYPE_UINT64:
     case FieldDescriptor::CPPTYPE_DOUBLE:
     case FieldDescriptor::CPPTYPE_FLOAT:
       break;
@@ -319,7 +338,8 @@ class Reader {
                   const FieldDescriptor& field, Message* message) {
     const YamlNode& value = *child.value;
     const bool quotes_allowed = field.cpp_type() != FieldDescriptor::CPPTYPE_BOOL &&
-                                field.cpp_type() != FieldDescriptor::CPPTYPE_UINT32;
+                                field.cpp_type() != FieldDescriptor::CPPTYPE_UINT32 &&
+                                field.cpp_type() != FieldDescriptor::CPPTYPE_UINT64;
     if (value.kind != YamlNode::Kind::kScalar || (value.quoted && !quotes_allowed)) {
       WrongType(child, path, Expected(field));
       return;
@@ -340,6 +360,11 @@ class Reader {
 };
 
 }  // namespace
+
+int LineOf(const FieldLines& lines, std::string_view path, int otherwise) {
+  const auto found = lines.find(path);
+  return found == lines.end() ? otherwise : found->second;
+}
 
 void ReadYaml(std::string_view text, Message* message, FieldLines* lines,
               ConfigProblems* problems) {

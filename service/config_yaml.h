@@ -24,6 +24,8 @@ namespace idempotency::service {
 
 // The line of every field and list item that the text sets, by path (`namespaces[2].name`).
 using FieldLines = std::map<std::string, int, std::less<>>;
+// The line of the field at `path`; `otherwise` where the file does not have it.
+int LineOf(const FieldLines& lines, std::string_view path, int otherwise = 0);
 
 // Fills `message`, which should be empty. A field with a problem stays unset; an item of a list
 // of messages is there all the same, so that places in the list and in the message agree.

@@ -1,7 +1,6 @@
 #include "service/conversion.h"
 
 #include <algorithm>
-#include <string>
 #include <variant>
 
 #include "keystore/core/grant.h"
@@ -35,6 +34,12 @@ void SetIfSet(core::Time time, google::protobuf::Timestamp* (v1::Operation::*fie
 }
 
 // --- One record ---------------------------------------------------------------------------
+
+void FillId(const core::Key& key, v1::OperationId* out) {
+  out->set_namespace_(key.name_space);
+  out->set_scope(key.scope);
+  out->set_key(key.key);
+}
 
 void FillOwner(const core::Owner& owner, v1::Owner* out) {
   out->set_worker(owner.worker);
@@ -88,8 +93,8 @@ void FillOutcome(const core::Record& record, v1::Operation* out) {
 }
 
 // All that somebody with another fingerprint may know.
-void FillMismatch(const v1::OperationId& id, const core::Record& record, v1::Operation* out) {
-  *out->mutable_id() = id;
+void FillMismatch(const core::Key& key, const core::Record& record, v1::Operation* out) {
+  FillId(key, out->mutable_id());
   out->set_state(static_cast<v1::OperationState>(record.state));
   if (record.fingerprint.given()) {
     out->mutable_fingerprint()->set_algorithm(record.fingerprint.algorithm);
@@ -144,9 +149,9 @@ const Answer* Expect(const keystore::Reply& reply, std::optional<Failure>* failu
 
 }  // namespace
 
-std::optional<Failure> FillOperation(const v1::OperationId& id, const core::Record& record,
-                                     Shown shown, v1::Operation* out) {
-  *out->mutable_id() = id;
+std::optional<Failure> FillOperation(const core::Key& key, const core::Record& record, Shown shown,
+                                     v1::Operation* out) {
+  FillId(key, out->mutable_id());
   out->set_state(static_cast<v1::OperationState>(record.state));
   if (record.fingerprint.given()) {
     out->mutable_fingerprint()->set_algorithm(record.fingerprint.algorithm);
@@ -177,15 +182,15 @@ std::optional<Failure> FillResponse(const keystore::Reply& reply, const AnswerCo
   if (answer->lease) FillLease(*answer->lease, reply.server_time, out->mutable_lease());
   FillRetryAfter(answer->retry_after, out);
   SetTimestamp(reply.server_time, out->mutable_server_time());
-  out->set_detail(std::string(DescribeReserve(*answer)));
+  out->mutable_detail()->assign(DescribeReserve(*answer));
   if (answer->operation == nullptr) return std::nullopt;
   if (answer->outcome == core::ReserveOutcome::kFingerprintMismatch) {
-    FillMismatch(context.id, *answer->operation, out->mutable_operation());
+    FillMismatch(context.key, *answer->operation, out->mutable_operation());
     return std::nullopt;
   }
   FillNextAttempt(*answer, context.policy, reply.server_time, out->mutable_operation());
   const Shown shown{answer->reveal, answer->reveal, false};
-  return FillOperation(context.id, *answer->operation, shown, out->mutable_operation());
+  return FillOperation(context.key, *answer->operation, shown, out->mutable_operation());
 }
 
 std::optional<Failure> FillResponse(const keystore::Reply& reply, const AnswerContext& /*context*/,
@@ -205,7 +210,7 @@ std::optional<Failure> FillResponse(const keystore::Reply& reply, const AnswerCo
   if (answer == nullptr) return failure;
   out->set_already_complete(answer->already_complete);
   if (answer->operation == nullptr) return std::nullopt;
-  return FillOperation(context.id, *answer->operation, Shown{}, out->mutable_operation());
+  return FillOperation(context.key, *answer->operation, Shown{}, out->mutable_operation());
 }
 
 std::optional<Failure> FillResponse(const keystore::Reply& reply, const AnswerContext& /*context*/,
@@ -226,7 +231,7 @@ std::optional<Failure> FillResponse(const keystore::Reply& reply, const AnswerCo
   FillRetryAfter(answer->retry_after, out);
   if (answer->operation == nullptr) return std::nullopt;
   FillNextAttempt(*answer, context.policy, reply.server_time, out->mutable_operation());
-  return FillOperation(context.id, *answer->operation, Shown{}, out->mutable_operation());
+  return FillOperation(context.key, *answer->operation, Shown{}, out->mutable_operation());
 }
 
 std::optional<Failure> FillResponse(const keystore::Reply& reply, const AnswerContext& context,
@@ -239,7 +244,7 @@ std::optional<Failure> FillResponse(const keystore::Reply& reply, const AnswerCo
   SetTimestamp(reply.server_time, out->mutable_server_time());
   FillNextAttempt(*answer, context.policy, reply.server_time, out->mutable_operation());
   const Shown shown{answer->reveal, answer->reveal, true};
-  return FillOperation(context.id, *answer->operation, shown, out->mutable_operation());
+  return FillOperation(context.key, *answer->operation, shown, out->mutable_operation());
 }
 
 std::optional<Failure> FillResponse(const keystore::Reply& reply, const AnswerContext& context,
@@ -250,9 +255,9 @@ std::optional<Failure> FillResponse(const keystore::Reply& reply, const AnswerCo
   out->set_fencing_token(answer->operation->token);
   out->set_next_step(ToProto(answer->next_step));
   SetTimestamp(reply.server_time, out->mutable_server_time());
-  out->set_detail(std::string(DescribeNext(*answer->operation, answer->next_step)));
+  out->mutable_detail()->assign(DescribeNext(*answer->operation, answer->next_step));
   FillNextAttempt(*answer, context.policy, reply.server_time, out->mutable_operation());
-  return FillOperation(context.id, *answer->operation, Shown{true, true, true},
+  return FillOperation(context.key, *answer->operation, Shown{true, true, true},
                        out->mutable_operation());
 }
 
@@ -262,7 +267,7 @@ std::optional<Failure> FillResponse(const keystore::Reply& reply, const AnswerCo
   const auto* answer = Expect<core::ResolveAnswer>(reply, &failure);
   if (answer == nullptr) return failure;
   const Shown shown{true, false, false};
-  return FillOperation(context.id, *answer->operation, shown, out->mutable_operation());
+  return FillOperation(context.key, *answer->operation, shown, out->mutable_operation());
 }
 
 std::optional<Failure> FillResponse(const keystore::Reply& reply, const AnswerContext& /*context*/,
@@ -274,19 +279,15 @@ std::optional<Failure> FillResponse(const keystore::Reply& reply, const AnswerCo
 
 v1::Operation ToListed(const keystore::ListEntry& entry, const core::Policy& policy,
                        core::Time now) {
-  v1::OperationId id;
-  id.set_namespace_(entry.key.name_space);
-  id.set_scope(entry.key.scope);
-  id.set_key(entry.key.key);
   v1::Operation operation;
   if (entry.record == nullptr) {
-    *operation.mutable_id() = id;
+    FillId(entry.key, operation.mutable_id());
     return operation;
   }
   SetIfSet(NextAttemptTime(*entry.record, policy, now), &v1::Operation::mutable_next_attempt_time,
            &operation);
   // Nothing that can be unreadable is shown.
-  (void)FillOperation(id, *entry.record, Shown{}, &operation);
+  (void)FillOperation(entry.key, *entry.record, Shown{}, &operation);
   return operation;
 }
 

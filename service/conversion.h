@@ -30,12 +30,12 @@ struct Shown {
 };
 
 // Where the stored response cannot be read, and was to be shown: kRecordUnreadable.
-std::optional<Failure> FillOperation(const v1::OperationId& id, const core::Record& record,
-                                     Shown shown, v1::Operation* out);
+std::optional<Failure> FillOperation(const core::Key& key, const core::Record& record, Shown shown,
+                                     v1::Operation* out);
 
 // What an answer needs besides the reply: which operation it was about, and under which policy.
 struct AnswerContext {
-  const v1::OperationId& id;
+  const core::Key& key;
   const core::Policy& policy;
 };
 

@@ -4,10 +4,17 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
+#include <utility>
 
 namespace idempotency::service {
 namespace {
+
+// Only lack of memory gets here; a wrong digest would be worse than no service.
+void Require(bool ok) {
+  if (!ok) std::abort();
+}
 
 // Fetched once: looking the algorithm up costs more than hashing a short text.
 const EVP_MD* Sha256() {
@@ -15,13 +22,23 @@ const EVP_MD* Sha256() {
   return algorithm;
 }
 
+struct FreeContext {
+  void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
+};
+
+// The thread's own, ready to begin a digest: making and freeing one costs a good part of what
+// hashing a short text does.
+EVP_MD_CTX* BeginDigest() {
+  thread_local const std::unique_ptr<EVP_MD_CTX, FreeContext> context(EVP_MD_CTX_new());
+  Require(context != nullptr && EVP_DigestInit_ex2(context.get(), Sha256(), nullptr) == 1);
+  return context.get();
+}
+
+// At most one at a time on a thread.
 class Digester {
  public:
   // `purpose` keeps digests of different things apart.
-  explicit Digester(std::string_view purpose) : context_(EVP_MD_CTX_new()) {
-    Require(context_ != nullptr && EVP_DigestInit_ex2(context_.get(), Sha256(), nullptr) == 1);
-    Add(purpose);
-  }
+  explicit Digester(std::string_view purpose) : context_(BeginDigest()) { Add(purpose); }
 
   void Add(std::string_view part) {
     Add(uint64_t{part.size()});
@@ -37,8 +54,9 @@ class Digester {
   }
 
   core::Digest Finish() && {
+    HashGathered();
     unsigned char bytes[EVP_MAX_MD_SIZE];
-    Require(EVP_DigestFinal_ex(context_.get(), bytes, nullptr) == 1);
+    Require(EVP_DigestFinal_ex(context_, bytes, nullptr) == 1);
     core::Digest digest{Word(bytes), Word(bytes + 8)};
     // All zero means "none".
     if (digest == core::Digest{}) digest.low = 1;
@@ -46,13 +64,16 @@ class Digester {
   }
 
  private:
-  struct FreeContext {
-    void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
-  };
-
   void Raw(const void* data, size_t size) {
-    Require(EVP_DigestUpdate(context_.get(), data, size) == 1);
+    if (size > sizeof(gathered_) - gathered_bytes_) HashGathered();
+    if (size > sizeof(gathered_)) return Hash(data, size);
+    // Nothing may be copied from null, not even nothing.
+    if (size > 0) std::memcpy(gathered_ + gathered_bytes_, data, size);
+    gathered_bytes_ += size;
   }
+
+  void HashGathered() { Hash(gathered_, std::exchange(gathered_bytes_, 0)); }
+  void Hash(const void* data, size_t size) { Require(EVP_DigestUpdate(context_, data, size) == 1); }
 
   static uint64_t Word(const unsigned char* bytes) {
     uint64_t word = 0;
@@ -60,12 +81,10 @@ class Digester {
     return word;
   }
 
-  // Only lack of memory gets here; a wrong digest would be worse than no service.
-  static void Require(bool ok) {
-    if (!ok) std::abort();
-  }
-
-  std::unique_ptr<EVP_MD_CTX, FreeContext> context_;
+  EVP_MD_CTX* const context_;
+  // Small parts are hashed together.
+  unsigned char gathered_[256];
+  size_t gathered_bytes_ = 0;
 };
 
 void AddResponse(bool present, const v1::CachedResponse& response, Digester* digester) {

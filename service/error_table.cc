@@ -105,6 +105,10 @@ std::string_view ReasonName(Reason reason) { return RowOf(reason).name; }
 
 StatusCode CodeOf(Reason reason) { return RowOf(reason).code; }
 
+StatusCode CodeOf(const Failure& failure) {
+  return failure.unauthenticated ? StatusCode::UNAUTHENTICATED : CodeOf(failure.reason);
+}
+
 std::string_view MessageOf(Reason reason) { return RowOf(reason).message; }
 
 std::optional<core::Duration> RetryAfter(const Failure& failure) {
@@ -116,7 +120,7 @@ std::optional<core::Duration> RetryAfter(const Failure& failure) {
 grpc::Status ToStatus(const Failure& failure) {
   const std::string message = Sentence(failure);
   google::rpc::Status details;
-  details.set_code(CodeOf(failure.reason));
+  details.set_code(CodeOf(failure));
   details.set_message(message);
 
   google::rpc::ErrorInfo info;
@@ -135,12 +139,12 @@ grpc::Status ToStatus(const Failure& failure) {
     SetDuration(*retry_after, retry.mutable_retry_delay());
     details.add_details()->PackFrom(retry);
   }
-  return grpc::Status(CodeOf(failure.reason), message, details.SerializeAsString());
+  return grpc::Status(CodeOf(failure), message, details.SerializeAsString());
 }
 
 v1::Error ToError(const Failure& failure) {
   v1::Error error;
-  error.set_code(CodeOf(failure.reason));
+  error.set_code(CodeOf(failure));
   error.set_reason(static_cast<v1::ErrorReason>(failure.reason));
   error.set_message(Sentence(failure));
   error.set_field(failure.field);

@@ -39,6 +39,8 @@ struct Failure {
   std::string message;
   // Replaces the time of the table; unset: that one, if any.
   std::optional<core::Duration> retry_after;
+  // Nobody is known to call: the code is UNAUTHENTICATED, whatever the reason's.
+  bool unauthenticated = false;
 
   friend bool operator==(const Failure&, const Failure&) = default;
 };
@@ -49,6 +51,7 @@ Failure ToFailure(const FieldError& error);
 // The ErrorReason without its prefix, for example "LEASE_LAPSED".
 std::string_view ReasonName(core::Reason reason);
 grpc::StatusCode CodeOf(core::Reason reason);
+grpc::StatusCode CodeOf(const Failure& failure);
 // The sentence of the table.
 std::string_view MessageOf(core::Reason reason);
 // How long to wait before the same call may succeed; unset where waiting does not help.

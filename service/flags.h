@@ -11,17 +11,44 @@ namespace idempotency::service {
 
 // Each member is the flag of its name, with its default.
 struct Flags {
+  // A backup's name that stands for the newest.
+  static constexpr char kLatestBackup[] = "latest";
+
   std::string data_dir = "./var/idempotencyd";
   std::string listen = "127.0.0.1:7420";
+  bool allow_plaintext = false;
+  bool allow_anonymous = false;
+  std::string tls_min_version = "1.3";
   std::string config;
   bool check_config = false;
   std::string engine = "rocksdb";
   std::string log_level = "info";
+  std::string audit_log = "stderr";
   std::string port_file;
+  std::string metrics_listen;
   int ballast_mb = 64;
   int block_cache_mb = 256;
   int memtable_mb = 64;
+  int max_connections = 10'000;
+  int max_connections_per_peer = 1'000;
+  int max_cancelled_calls = 10'000;
+  int max_streams_per_connection = 1'250;
+  int max_metadata_kb = 8;
+  int handshake_timeout_s = 10;
+  int max_connection_idle_s = 1'800;
+  int max_connection_age_s = 7'200;
+  int keepalive_s = 120;
+  int min_ping_interval_s = 10;
   bool trust_clock = false;
+  int accept_loss = 0;
+  std::string response_keys;
+  std::string lost_response_keys;
+  bool rewrap = false;
+  std::string backup_dir;
+  int backups_kept = 7;
+  std::string verify_backup;
+  std::string restore_backup;
+  bool core_dumps = false;
   bool version = false;
   bool help = false;
 };

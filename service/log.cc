@@ -197,6 +197,11 @@ void AppendJsonString(std::string_view text, std::string* out) {
   out->push_back('"');
 }
 
+std::string_view WithoutMetadataValue(std::string_view grpc_line) {
+  constexpr std::string_view kValue = " value=";
+  return grpc_line.substr(0, grpc_line.find(kValue));
+}
+
 std::string_view TraceIdOf(std::string_view traceparent) {
   // version "-" trace-id "-" parent-id "-" flags, in lower-case hexadecimal digits.
   constexpr size_t kTraceIdAt = 3;

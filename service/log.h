@@ -77,6 +77,10 @@ class Log {
 // Appends `text` as a JSON string with its quotes; what is not UTF-8 becomes U+FFFD.
 void AppendJsonString(std::string_view text, std::string* out);
 
+// What of a line of gRPC's own may be logged: not the value of a caller's metadata, which it
+// repeats where it cannot parse it.
+std::string_view WithoutMetadataValue(std::string_view grpc_line);
+
 // The trace id of a W3C traceparent; empty where it is not one.
 std::string_view TraceIdOf(std::string_view traceparent);
 

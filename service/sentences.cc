@@ -91,4 +91,28 @@ std::string_view DescribeNext(const core::Record& record, NextStep next_step) {
   return {};
 }
 
+std::string_view DescribeQuota(const keystore::QuotaExcess& excess) {
+  switch (excess.kind) {
+    case keystore::QuotaKind::kReserves:
+      return excess.of_scope
+                 ? "This scope sends more Reserves a second than its quota allows for new keys; "
+                   "send the same call again later."
+                 : "This namespace gets more Reserves a second than its quota allows for new keys; "
+                   "send the same call again later.";
+    case keystore::QuotaKind::kOpenOperations:
+      return excess.of_scope
+                 ? "This scope has as many open operations as its quota allows; complete, release "
+                   "or resolve some, and send the same call again."
+                 : "This namespace has as many open operations as its quota allows; complete, "
+                   "release or resolve some, and send the same call again.";
+    case keystore::QuotaKind::kStoredBytes:
+      return excess.of_scope
+                 ? "This scope stores as many bytes as its quota allows; send the same call again "
+                   "when some have expired."
+                 : "This namespace stores as many bytes as its quota allows; send the same call "
+                   "again when some have expired.";
+  }
+  return "A quota is used up; send the same call again later.";
+}
+
 }  // namespace idempotency::service

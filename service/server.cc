@@ -1,15 +1,16 @@
 #include "service/server.h"
 
 #include <utility>
+#include <vector>
 
 #include "google/protobuf/stubs/logging.h"
 #include "grpc/support/time.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
-#include "grpcpp/resource_quota.h"
+#include "grpcpp/impl/server_builder_option.h"
+#include "grpcpp/impl/server_builder_plugin.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
-#include "keystore/core/limits.h"
 #include "service/front/services.h"
 #include "service/listen_address.h"
 
@@ -18,19 +19,10 @@ namespace {
 
 constexpr char kServiceName[] = "idempotency.v1.IdempotencyService";
 constexpr char kAdminServiceName[] = "idempotency.v1.IdempotencyAdminService";
+constexpr char kBackupServiceName[] = "idempotency.backup.v1.BackupService";
 
 // Lists that wait for their turn; more are told to come back.
 constexpr size_t kMaxQueuedWork = 64;
-// What all connections together may hold in buffers.
-constexpr size_t kTransportMemoryBytes = size_t{512} * 1024 * 1024;
-// Calls and streams at once: more than may wait in all, so that the waiting calls of a client
-// never keep out the Complete that they wait for.
-constexpr int kMaxStreamsPerConnection = int{core::kMaxWaiters} + 2'000;
-constexpr int kMaxRequestMetadataBytes = 8 * 1024;
-constexpr int kHandshakeTimeoutMs = 10'000;
-// Clients may ping an idle connection this often.
-constexpr int kMinPingIntervalMs = 10'000;
-
 keystore::KeyStoreOptions StoreOptions(const ConfigHolder* config) {
   const ServerLimits& limits = config->Get()->limits();
   keystore::KeyStoreOptions options;
@@ -58,20 +50,15 @@ void PrepareGrpc() {
   (void)kPrepared;
 }
 
-void SetLimits(grpc::ServerBuilder* builder) {
-  builder->SetMaxReceiveMessageSize(static_cast<int>(core::kMaxReceiveMessageBytes));
-  builder->SetMaxSendMessageSize(static_cast<int>(core::kMaxSendMessageBytes));
-  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
-  builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxRequestMetadataBytes);
-  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
-  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-                              kMinPingIntervalMs);
-  // Two servers that share a port would each see half of the calls.
-  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  grpc::ResourceQuota quota("idempotencyd");
-  quota.Resize(kTransportMemoryBytes);
-  builder->SetResourceQuota(quota);
-}
+// gRPC's reflection cannot ask who calls: it is there only where nobody has to prove it.
+class WithoutReflection final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments*) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    const std::string name = grpc::reflection::ProtoServerReflectionPlugin().name();
+    std::erase_if(*plugins, [&](const auto& plugin) { return plugin->name() == name; });
+  }
+};
 
 // For connections that have nothing in flight to be told that they are closed.
 constexpr absl::Duration kCloseTimeout = absl::Milliseconds(200);
@@ -86,12 +73,14 @@ gpr_timespec After(absl::Duration span) {
 Server::Server(ServerParts parts, ServerOptions options)
     : parts_(std::move(parts)),
       options_(std::move(options)),
+      ruled_access_(parts_.config, parts_.authenticator),
       activity_(parts_.log, parts_.metrics, [this] { OnEngineDead(); }) {}
 
 Server::~Server() { Drain(); }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerParts parts, ServerOptions options) {
-  const absl::StatusOr<std::string> address = CheckListenAddress(options.listen);
+  const absl::StatusOr<std::string> address =
+      CheckListenAddress(options.listen, options.protection);
   if (!address.ok()) return address.status();
   PrepareGrpc();
   std::unique_ptr<Server> server(new Server(std::move(parts), std::move(options)));
@@ -104,6 +93,8 @@ absl::Status Server::StartStore() {
   store_ = std::make_unique<keystore::KeyStore>(parts_.engine.get(), parts_.clock, &activity_,
                                                 StoreOptions(parts_.config));
   worker_ = std::make_unique<Worker>(kMaxQueuedWork);
+  backups_ = std::make_unique<BackupKeeper>(parts_.engine.get(), parts_.metrics,
+                                            options_.backup_dir, options_.backups_kept);
   ticker_ = std::make_unique<Ticker>(
       store_.get(), parts_.clock,
       Ticker::Hooks{[this](core::Time now) { OnSecond(now); },
@@ -115,34 +106,48 @@ absl::Status Server::StartStore() {
 }
 
 absl::Status Server::StartListening() {
-  const AccessPolicy* const access = parts_.access != nullptr ? parts_.access : &allow_all_;
-  desk_ =
-      std::make_unique<FrontDesk>(store_.get(), parts_.clock, parts_.config, access, &activity_);
+  const AccessPolicy* const access = parts_.access != nullptr ? parts_.access : &ruled_access_;
+  desk_ = std::make_unique<FrontDesk>(store_.get(), parts_.clock, parts_.config, access, &activity_,
+                                      parts_.authenticator, parts_.audit);
   service_ = MakeIdempotencyService(desk_.get(), &pipelines_);
   admin_service_ = MakeAdminService(desk_.get(), worker_.get());
+  backup_service_ = MakeBackupService(desk_.get(), backups_.get(), worker_.get());
+  auto listener = Listener::Open(options_.listen, options_.connections, parts_.log);
+  if (!listener.ok()) return listener.status();
+  listener_ = std::move(*listener);
   grpc::ServerBuilder builder;
-  SetLimits(&builder);
+  SetTransportLimits(options_.transport, &builder);
   builder.RegisterService(service_.get());
   builder.RegisterService(admin_service_.get());
-  int port = 0;
-  builder.AddListeningPort(options_.listen, grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(backup_service_.get());
+  if (desk_->identifies()) builder.SetOption(std::make_unique<WithoutReflection>());
+  listener_->AddTo(&builder, parts_.credentials != nullptr ? parts_.credentials
+                                                           : grpc::InsecureServerCredentials());
   grpc_server_ = builder.BuildAndStart();
   if (grpc_server_ == nullptr) {
-    return absl::UnavailableError("cannot listen on " + options_.listen +
-                                  "; stop what listens there, or choose another --listen.");
+    return absl::UnavailableError("gRPC does not start; its log says why.");
   }
-  // gRPC gives Unix sockets a port of 1.
-  const bool has_port = options_.listen.rfind("unix:", 0) != 0;
-  port_ = has_port ? port : 0;
   health_ = grpc_server_->GetHealthCheckService();
   SetServing(parts_.engine->pressure().alive);
+  listener_->Start();
   return absl::OkStatus();
 }
 
+ServerReading Server::Read() const {
+  return ServerReading{.queued = store_->queued(),
+                       .waiters = store_->waiters(),
+                       .pending = store_->pending(),
+                       .unresolved = store_->unresolved(),
+                       .pressure = parts_.engine->pressure(),
+                       .store = parts_.engine->stats(),
+                       .now = parts_.clock->Read()};
+}
+
 void Server::SetServing(bool serving) {
+  serving_ = serving;
   grpc::HealthCheckServiceInterface* const health = health_.load();
   if (health == nullptr) return;
-  for (const char* name : {"", kServiceName, kAdminServiceName}) {
+  for (const char* name : {"", kServiceName, kAdminServiceName, kBackupServiceName}) {
     health->SetServingStatus(name, serving);
   }
 }
@@ -154,8 +159,10 @@ void Server::OnEngineDead() {
 
 void Server::OnSecond(core::Time now) {
   if (!parts_.engine->pressure().alive) activity_.OnEngineDead();
+  if (parts_.audit != nullptr) parts_.audit->TellUntold();
+  // A slow disk must not hold up the timers. What is skipped comes again soon.
+  if (parts_.every_second) (void)worker_->Run(parts_.every_second);
   if (options_.clock_mark_path.empty()) return;
-  // A slow disk must not hold up the timers. Where the mark is skipped, the next one comes soon.
   (void)worker_->Run([this, now] {
     const absl::Status status = keystore::ClockMark(options_.clock_mark_path).Store(now);
     if (!status.ok()) activity_.OnClockMarkFailed(std::string(status.message()));
@@ -165,9 +172,11 @@ void Server::OnSecond(core::Time now) {
 void Server::Drain() {
   if (std::exchange(drained_, true)) return;
   SetServing(false);
+  if (backups_ != nullptr) backups_->Stop();
   if (store_ != nullptr) store_->Drain();
   pipelines_.Drain();
   if (desk_ != nullptr) desk_->calls()->AwaitNone(options_.shutdown_timeout);
+  if (listener_ != nullptr) listener_->Stop();
   // All that is left are idle connections and those who watch health.
   if (grpc_server_ != nullptr) grpc_server_->Shutdown(After(kCloseTimeout));
   // By now nobody but the timers can find that the engine has died.

@@ -13,22 +13,31 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/impl/service_type.h"
+#include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server.h"
 #include "keystore/clock.h"
 #include "keystore/engine/engine.h"
 #include "keystore/key_store.h"
 #include "service/access.h"
 #include "service/activity.h"
+#include "service/audit_log.h"
+#include "service/backup_keeper.h"
 #include "service/config.h"
 #include "service/front/front_desk.h"
 #include "service/front/pipeline_call.h"
+#include "service/identity/authenticator.h"
+#include "service/listen_address.h"
+#include "service/listener/listener.h"
+#include "service/listener/transport_limits.h"
 #include "service/log.h"
 #include "service/metrics.h"
+#include "service/ruled_access.h"
 #include "service/ticker.h"
 #include "service/worker.h"
 
@@ -41,8 +50,17 @@ struct ServerParts {
   const ConfigHolder* config = nullptr;
   Log* log = nullptr;
   Metrics* metrics = nullptr;
-  // Who may do what; null: whoever can connect, everything.
+  // Who may do what; null: by the rules of the configuration, where callers have to prove who they
+  // are, and everybody everything where not.
   const AccessPolicy* access = nullptr;
+  // Who calls; null: nobody has to prove who they are.
+  const Authenticator* authenticator = nullptr;
+  // Where administrative acts and denials are written; null: nowhere.
+  AuditLog* audit = nullptr;
+  // How connections are protected; null: plaintext.
+  std::shared_ptr<grpc::ServerCredentials> credentials;
+  // Called about once a second, on a thread that may block for a while; null: not at all.
+  std::function<void()> every_second;
   // Called once where the engine has died: the process should exit. Must not block.
   std::function<void()> on_engine_dead;
 };
@@ -50,10 +68,27 @@ struct ServerParts {
 struct ServerOptions {
   // As CheckListenAddress allows; port 0 picks a free one.
   std::string listen = "127.0.0.1:7420";
+  Protection protection;
+  ConnectionLimits connections;
+  TransportLimits transport;
   // Where the high-water mark of the clock is kept; empty: nowhere.
   std::string clock_mark_path;
+  // Where backups are taken to, and how many are kept; empty: none are taken.
+  std::string backup_dir;
+  size_t backups_kept = 7;
   // How long calls may take to leave when the service stops.
   absl::Duration shutdown_timeout = absl::Seconds(5);
+};
+
+// How it stands at one moment.
+struct ServerReading {
+  size_t queued = 0;
+  size_t waiters = 0;
+  size_t pending = 0;
+  std::vector<keystore::UnresolvedCount> unresolved;
+  keystore::Pressure pressure;
+  keystore::StoreStats store;
+  core::Now now;
 };
 
 // Thread safety: all methods may be called from any thread, Drain from one at a time.
@@ -69,7 +104,9 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   // What it listens on; 0 for a Unix socket.
-  int port() const { return port_; }
+  int port() const { return listener_->port(); }
+  // Connections, those that were refused among them.
+  Listener::Counts connections() const { return listener_->counts(); }
 
   // Something has changed that the timers cannot know, such as a test's clock.
   void WakeTimers() { ticker_->Wake(); }
@@ -79,6 +116,11 @@ class Server {
   void Drain();
 
   keystore::KeyStore* store() { return store_.get(); }
+
+  // What gRPC's health service says.
+  bool serving() const { return serving_; }
+  // For metrics: about as often as they are scraped.
+  ServerReading Read() const;
 
  private:
   Server(ServerParts parts, ServerOptions options);
@@ -91,19 +133,22 @@ class Server {
 
   ServerParts parts_;
   const ServerOptions options_;
-  const AllowAll allow_all_;
+  const RuledAccess ruled_access_;
   Activity activity_;
   std::unique_ptr<keystore::KeyStore> store_;
   std::unique_ptr<Worker> worker_;
+  std::unique_ptr<BackupKeeper> backups_;
   std::unique_ptr<Ticker> ticker_;
   std::unique_ptr<FrontDesk> desk_;
   PipelineRegistry pipelines_;
   std::unique_ptr<grpc::Service> service_;
   std::unique_ptr<grpc::Service> admin_service_;
+  std::unique_ptr<grpc::Service> backup_service_;
+  std::unique_ptr<Listener> listener_;
   std::unique_ptr<grpc::Server> grpc_server_;
   // Of grpc_server_; null while there is none.
   std::atomic<grpc::HealthCheckServiceInterface*> health_{nullptr};
-  int port_ = 0;
+  std::atomic<bool> serving_{false};
   bool drained_ = false;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -71,8 +72,10 @@ MaybeError CheckOwner(const v1::Owner& owner) {
                   AtMost(owner.traceparent(), core::kMaxShortTextBytes, "owner.traceparent")});
 }
 
-core::Owner ToOwner(const v1::Owner& owner) {
-  return core::Owner{owner.worker(), owner.operation_ref(), owner.traceparent()};
+core::Owner TakeOwner(v1::Owner* owner) {
+  return core::Owner{std::move(*owner->mutable_worker()),
+                     std::move(*owner->mutable_operation_ref()),
+                     std::move(*owner->mutable_traceparent())};
 }
 
 MaybeError CheckFingerprint(const v1::Fingerprint& fingerprint) {
@@ -88,8 +91,9 @@ MaybeError CheckFingerprint(const v1::Fingerprint& fingerprint) {
                 "fingerprint.algorithm");
 }
 
-core::Fingerprint ToFingerprint(const v1::Fingerprint& fingerprint) {
-  return core::Fingerprint{fingerprint.algorithm(), fingerprint.digest()};
+core::Fingerprint TakeFingerprint(v1::Fingerprint* fingerprint) {
+  return core::Fingerprint{std::move(*fingerprint->mutable_algorithm()),
+                           std::move(*fingerprint->mutable_digest())};
 }
 
 // Finishing verbs take what such a span comes closest to.
@@ -124,7 +128,10 @@ MaybeError CheckLabels(const v1::ReserveRequest& request) {
                                         " labels; send at most ", core::kMaxLabels, "."));
   }
   size_t bytes = 0;
-  for (const auto& [name, value] : request.labels()) bytes += name.size() + value.size();
+  for (const auto& [name, value] : request.labels()) {
+    if (name.empty()) return Error("labels", "A label has an empty name; give each one a name.");
+    bytes += name.size() + value.size();
+  }
   if (bytes <= core::kMaxLabelBytes) return std::nullopt;
   return Error("labels", absl::StrCat("The labels have ", bytes, " bytes together; send at most ",
                                       core::kMaxLabelBytes, "."));
@@ -211,14 +218,16 @@ std::optional<FieldError> CheckNamespaceName(std::string_view name, std::string_
                                    " must start with a letter and hold only [a-z0-9._-]."));
 }
 
-Checked<core::Key> CheckId(const v1::OperationId& id) {
-  if (MaybeError error = FirstOf(
-          {CheckNamespaceName(id.namespace_(), "id.namespace"),
-           AtMost(id.scope(), core::kMaxScopeBytes, "id.scope"), Characters(id.scope(), "id.scope"),
-           RequiredText(id.key(), core::kMaxKeyBytes, "id.key"), Characters(id.key(), "id.key")})) {
+Checked<core::Key> CheckId(v1::OperationId* id) {
+  if (MaybeError error = FirstOf({CheckNamespaceName(id->namespace_(), "id.namespace"),
+                                  AtMost(id->scope(), core::kMaxScopeBytes, "id.scope"),
+                                  Characters(id->scope(), "id.scope"),
+                                  RequiredText(id->key(), core::kMaxKeyBytes, "id.key"),
+                                  Characters(id->key(), "id.key")})) {
     return *std::move(error);
   }
-  return core::Key{id.namespace_(), id.scope(), id.key()};
+  return core::Key{std::move(*id->mutable_namespace_()), std::move(*id->mutable_scope()),
+                   std::move(*id->mutable_key())};
 }
 
 std::optional<FieldError> CheckNewKey(const core::Key& key, const core::Policy& policy) {
@@ -233,52 +242,53 @@ std::optional<FieldError> CheckNewKey(const core::Key& key, const core::Policy& 
 
 // --- The owner's verbs --------------------------------------------------------------------------
 
-Checked<core::ReserveCommand> CheckReserve(const v1::ReserveRequest& request,
+Checked<core::ReserveCommand> CheckReserve(v1::ReserveRequest* request,
                                            const core::Policy& policy) {
-  if (!request.has_fingerprint() && !policy.fingerprint_optional) return Required("fingerprint");
-  if (request.has_fingerprint()) {
-    if (MaybeError error = CheckFingerprint(request.fingerprint())) return *std::move(error);
+  if (!request->has_fingerprint() && !policy.fingerprint_optional) return Required("fingerprint");
+  if (request->has_fingerprint()) {
+    if (MaybeError error = CheckFingerprint(request->fingerprint())) return *std::move(error);
   }
   if (MaybeError error =
-          FirstOf({CheckAttemptId(request.attempt_id()), CheckOwner(request.owner()),
-                   CheckLabels(request), WellFormed(request.operation_age(), "operation_age")})) {
+          FirstOf({CheckAttemptId(request->attempt_id()), CheckOwner(request->owner()),
+                   CheckLabels(*request), WellFormed(request->operation_age(), "operation_age")})) {
     return *std::move(error);
   }
   Checked<core::Duration> lease =
-      CheckLease(request.has_lease_duration(), request.lease_duration(), policy);
+      CheckLease(request->has_lease_duration(), request->lease_duration(), policy);
   if (!lease.ok()) return lease.error();
 
   core::ReserveCommand command;
-  command.fingerprint = ToFingerprint(request.fingerprint());
-  command.attempt_id = DigestAttemptId(request.attempt_id());
-  command.lease = lease.value();
-  command.owner = ToOwner(request.owner());
-  command.labels = ToLabels(request);
-  if (request.has_operation_age()) {
-    command.operation_age = ToSpan(request.operation_age()).length;
+  if (request->has_fingerprint()) {
+    command.fingerprint = TakeFingerprint(request->mutable_fingerprint());
   }
-  command.dispatch_later = request.dispatch_later();
-  command.start_over = request.start_over();
+  command.attempt_id = DigestAttemptId(request->attempt_id());
+  command.lease = lease.value();
+  if (request->has_owner()) command.owner = TakeOwner(request->mutable_owner());
+  command.labels = ToLabels(*request);
+  if (request->has_operation_age()) {
+    command.operation_age = ToSpan(request->operation_age()).length;
+  }
+  command.dispatch_later = request->dispatch_later();
+  command.start_over = request->start_over();
   return command;
 }
 
-Checked<core::RenewCommand> CheckRenew(const v1::RenewRequest& request,
-                                       const core::Policy& policy) {
-  if (MaybeError error = FirstOf({CheckToken(request.fencing_token()),
-                                  AtMost(request.progress(), core::kMaxProgressBytes, "progress"),
-                                  CheckOwner(request.owner())})) {
+Checked<core::RenewCommand> CheckRenew(v1::RenewRequest* request, const core::Policy& policy) {
+  if (MaybeError error = FirstOf({CheckToken(request->fencing_token()),
+                                  AtMost(request->progress(), core::kMaxProgressBytes, "progress"),
+                                  CheckOwner(request->owner())})) {
     return *std::move(error);
   }
   Checked<core::Duration> lease =
-      CheckLease(request.has_lease_duration(), request.lease_duration(), policy);
+      CheckLease(request->has_lease_duration(), request->lease_duration(), policy);
   if (!lease.ok()) return lease.error();
 
   core::RenewCommand command;
-  command.token = request.fencing_token();
+  command.token = request->fencing_token();
   command.lease = lease.value();
-  if (request.has_progress()) command.progress = request.progress();
-  command.dispatched = request.dispatched();
-  if (request.has_owner()) command.owner = ToOwner(request.owner());
+  if (request->has_progress()) command.progress = std::move(*request->mutable_progress());
+  command.dispatched = request->dispatched();
+  if (request->has_owner()) command.owner = TakeOwner(request->mutable_owner());
   return command;
 }
 
@@ -320,11 +330,10 @@ Checked<core::MarkUnresolvedCommand> CheckMarkUnresolved(const v1::MarkUnresolve
   return command;
 }
 
-Checked<core::GetCommand> CheckGet(const v1::GetOperationRequest& request) {
-  if (request.has_fingerprint()) {
-    if (MaybeError error = CheckFingerprint(request.fingerprint())) return *std::move(error);
-  }
-  return core::GetCommand{ToFingerprint(request.fingerprint())};
+Checked<core::GetCommand> CheckGet(v1::GetOperationRequest* request) {
+  if (!request->has_fingerprint()) return core::GetCommand{};
+  if (MaybeError error = CheckFingerprint(request->fingerprint())) return *std::move(error);
+  return core::GetCommand{TakeFingerprint(request->mutable_fingerprint())};
 }
 
 Checked<core::Duration> CheckWait(const google::protobuf::Duration& wait,

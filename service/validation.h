@@ -57,8 +57,9 @@ class Checked {
   std::variant<T, FieldError> value_;
 };
 
-// The parts of the id: sizes, characters, and what no policy can make optional.
-Checked<core::Key> CheckId(const v1::OperationId& id);
+// The parts of the id: sizes, characters, and what no policy can make optional. Takes them out of
+// the id; one that is refused stays as it is.
+Checked<core::Key> CheckId(v1::OperationId* id);
 
 // Whether `name` is 1-64 bytes of [a-z0-9._-] starting with a letter.
 std::optional<FieldError> CheckNamespaceName(std::string_view name, std::string_view field);
@@ -68,14 +69,16 @@ std::optional<FieldError> CheckNamespaceName(std::string_view name, std::string_
 // off from what exists.
 std::optional<FieldError> CheckNewKey(const core::Key& key, const core::Policy& policy);
 
-Checked<core::ReserveCommand> CheckReserve(const v1::ReserveRequest& request,
-                                           const core::Policy& policy);
-Checked<core::RenewCommand> CheckRenew(const v1::RenewRequest& request, const core::Policy& policy);
+// Takes fingerprint and owner out of the request.
+Checked<core::ReserveCommand> CheckReserve(v1::ReserveRequest* request, const core::Policy& policy);
+// Takes progress and owner out of the request.
+Checked<core::RenewCommand> CheckRenew(v1::RenewRequest* request, const core::Policy& policy);
 Checked<core::CompleteCommand> CheckComplete(const v1::CompleteRequest& request,
                                              const core::Policy& policy);
 Checked<core::ReleaseCommand> CheckRelease(const v1::ReleaseRequest& request);
 Checked<core::MarkUnresolvedCommand> CheckMarkUnresolved(const v1::MarkUnresolvedRequest& request);
-Checked<core::GetCommand> CheckGet(const v1::GetOperationRequest& request);
+// Takes the fingerprint out of the request.
+Checked<core::GetCommand> CheckGet(v1::GetOperationRequest* request);
 Checked<core::ResolveCommand> CheckResolve(const v1::ResolveOperationRequest& request,
                                            const core::Policy& policy);
 Checked<core::DeleteCommand> CheckDelete(const v1::DeleteOperationRequest& request);

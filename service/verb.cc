@@ -54,6 +54,10 @@ std::string_view Name(Verb verb) {
       return "batch";
     case Verb::kPipeline:
       return "pipeline";
+    case Verb::kCreateBackup:
+      return "create_backup";
+    case Verb::kListBackups:
+      return "list_backups";
   }
   return "unknown";
 }

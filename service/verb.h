@@ -28,8 +28,10 @@ enum class Verb : uint8_t {
   kListNamespaces,
   kBatch,
   kPipeline,
+  kCreateBackup,
+  kListBackups,
 };
-inline constexpr size_t kVerbs = static_cast<size_t>(Verb::kPipeline) + 1;
+inline constexpr size_t kVerbs = static_cast<size_t>(Verb::kListBackups) + 1;
 
 // For example "mark_unresolved".
 std::string_view Name(Verb verb);

@@ -1,10 +1,11 @@
 #include <memory>
+#include <variant>
 
 #include "idempotency/v1/admin_service.grpc.pb.h"
+#include "service/front/act_call.h"
 #include "service/front/config_call.h"
 #include "service/front/list_call.h"
 #include "service/front/services.h"
-#include "service/front/unary_call.h"
 
 namespace idempotency::service {
 namespace {
@@ -47,7 +48,7 @@ class AdminServiceImpl final : public RawService {
  private:
   template <typename Request, typename Response>
   Unary* Command(Verb verb, Context* context, const Bytes* in, Bytes* out) {
-    return new CommandCall<Request, Response>(desk_, verb, context, *in, out);
+    return new ActCall<Request, Response>(desk_, verb, context, *in, out);
   }
 
   const FrontDesk* const desk_;
@@ -55,6 +56,16 @@ class AdminServiceImpl final : public RawService {
 };
 
 }  // namespace
+
+ActWords WordsOf(const core::Command& command) {
+  if (const auto* resolve = std::get_if<core::ResolveCommand>(&command)) {
+    return {resolve->actor, resolve->reason};
+  }
+  if (const auto* remove = std::get_if<core::DeleteCommand>(&command)) {
+    return {remove->actor, remove->reason};
+  }
+  return {};
+}
 
 std::unique_ptr<grpc::Service> MakeAdminService(const FrontDesk* desk, Worker* worker) {
   return std::make_unique<AdminServiceImpl>(desk, worker);

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "keystore/core/limits.h"
 #include "service/error_table.h"
+#include "service/front/short_lived.h"
 #include "service/wire_time.h"
 
 namespace idempotency::service {
@@ -69,33 +70,43 @@ BatchCall::BatchCall(const FrontDesk* desk, grpc::CallbackServerContext* context
 }
 
 void BatchCall::Start(const grpc::ByteBuffer& in) {
-  v1::BatchRequest request;
-  std::optional<Failure> failure = Parse(in, &request, &texts_);
-  if (!failure) failure = CheckSize(request);
-  if (failure) return FinishWith(desk()->Refused(Verb::kBatch, *std::move(failure)), response_);
-
-  const auto commands = static_cast<size_t>(request.commands_size());
-  for (size_t i = 0; i < commands; ++i) response_.add_results();
-  tickets_.resize(commands);
   Submissions submissions;
-  submissions.reserve(commands);
-  const Caller caller = CallerOf(*context());
-  for (size_t i = 0; i < commands; ++i) {
-    Admit(caller, request.mutable_commands(static_cast<int>(i)), i, &submissions);
+  Caller caller;
+  if (auto failure = IdentifyCaller(*context(), *desk(), Verb::kBatch, &caller)) {
+    return FinishWith(*failure);
+  }
+  if (std::optional<Failure> failure = ParseAndAdmit(caller, in, &submissions)) {
+    return FinishWith(desk()->Refused(caller, Verb::kBatch, *std::move(failure)));
   }
   unanswered_ += submissions.size();
   handles_ = desk()->store()->SubmitAll(std::move(submissions));
   NoteAnswered();
 }
 
-void BatchCall::Admit(const Caller& caller, v1::Command* command, size_t index,
-                      Submissions* submissions) {
+std::optional<Failure> BatchCall::ParseAndAdmit(const Caller& caller, const grpc::ByteBuffer& in,
+                                                Submissions* submissions) {
+  ShortLived<v1::BatchRequest> request;
+  RepairedTexts texts;
+  if (std::optional<Failure> failure = Parse(in, request.get(), &texts)) return failure;
+  if (std::optional<Failure> failure = CheckSize(*request)) return failure;
+  const auto commands = static_cast<size_t>(request->commands_size());
+  for (size_t i = 0; i < commands; ++i) response_.add_results();
+  tickets_.resize(commands);
+  submissions->reserve(commands);
+  for (size_t i = 0; i < commands; ++i) {
+    Admit(caller, texts, request->mutable_commands(static_cast<int>(i)), i, submissions);
+  }
+  return std::nullopt;
+}
+
+void BatchCall::Admit(const Caller& caller, const RepairedTexts& texts, v1::Command* command,
+                      size_t index, Submissions* submissions) {
   v1::Result* const result = response_.mutable_results(static_cast<int>(index));
   result->set_tag(command->tag());
-  std::optional<Failure> failure = RefuseTexts(texts_, static_cast<int>(index));
+  std::optional<Failure> failure = RefuseTexts(texts, static_cast<int>(index));
   if (!failure) failure = RefuseWaiting(*command);
   if (failure) {
-    *result->mutable_error() = ToError(desk()->Refused(Verb::kBatch, *std::move(failure)));
+    *result->mutable_error() = ToError(desk()->Refused(caller, Verb::kBatch, *std::move(failure)));
     return;
   }
   Admission admission = desk()->Admit(caller, command);
@@ -111,17 +122,22 @@ void BatchCall::Admit(const Caller& caller, v1::Command* command, size_t index,
 
 void BatchCall::OnReply(const keystore::Reply& reply, size_t index) {
   // A cancelled command leaves its result empty: nobody receives it any more.
-  if (!reply.cancelled) {
-    AnswerWithin(core::kMaxSendMessageBytes, *desk(), reply, tickets_[index], &kept_bytes_,
-                 response_.mutable_results(static_cast<int>(index)));
+  v1::Result* const result = response_.mutable_results(static_cast<int>(index));
+  const size_t shown = ShownResponseBytes(reply);
+  const bool fits = kept_bytes_ + shown <= core::kMaxSendMessageBytes;
+  if (!reply.cancelled && fits && !HoldAnswer(shown)) {
+    *result->mutable_error() = ToError(TooMuchHeld());
+  } else if (!reply.cancelled) {
+    AnswerWithin(core::kMaxSendMessageBytes, *desk(), reply, tickets_[index], &kept_bytes_, result);
   }
   NoteAnswered();
 }
 
 void BatchCall::NoteAnswered() {
   if (--unanswered_ > 0) return;
+  desk()->NoteAnswered(Verb::kBatch, began_);
   FitResults(core::kMaxSendMessageBytes, &response_);
-  FinishWith(std::nullopt, response_);
+  FinishWith(response_);
 }
 
 void BatchCall::OnCancel() {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -24,18 +25,24 @@ class BatchCall final : public UnaryReactor {
   using Submissions = std::vector<std::pair<keystore::Request, keystore::ReplyCallback>>;
 
   void Start(const grpc::ByteBuffer& in);
-  void Admit(const Caller& caller, v1::Command* command, size_t index, Submissions* submissions);
+  // Why the batch is refused as a whole.
+  std::optional<Failure> ParseAndAdmit(const Caller& caller, const grpc::ByteBuffer& in,
+                                       Submissions* submissions);
+  void Admit(const Caller& caller, const RepairedTexts& texts, v1::Command* command, size_t index,
+             Submissions* submissions);
   void OnReply(const keystore::Reply& reply, size_t index);
   void NoteAnswered();
   void OnCancel() override;
 
-  RepairedTexts texts_;
   std::vector<Ticket> tickets_;
   std::vector<keystore::CancelHandle> handles_;
-  v1::BatchResponse response_;         // each result is written by one reply alone
+  // Each result is written by one reply alone. Not on an arena, which would keep what a result
+  // held that did not fit.
+  v1::BatchResponse response_;
   std::atomic<size_t> kept_bytes_{0};  // of all results that are there
   // Commands not yet answered, and one more until all are submitted.
   std::atomic<size_t> unanswered_{1};
+  const std::chrono::nanoseconds began_ = keystore::ReadElapsed();
 };
 
 // Answers one command of several whose results, kept_bytes of them so far, are to stay within

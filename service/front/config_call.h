@@ -1,10 +1,13 @@
-// Calls that are answered from the configuration at once.
+// Calls that are answered from the configuration: at once, or, where that is an administrative act,
+// as soon as the audit has written that it is.
 #ifndef IDEMPOTENCY_SERVICE_FRONT_CONFIG_CALL_H_
 #define IDEMPOTENCY_SERVICE_FRONT_CONFIG_CALL_H_
 
 #include <optional>
+#include <string>
 #include <utility>
 
+#include "service/audit_log.h"
 #include "service/front/unary_call.h"
 
 namespace idempotency::service {
@@ -18,16 +21,38 @@ class ConfigCall final : public UnaryReactor {
   ConfigCall(const FrontDesk* desk, Verb verb, Method method, grpc::CallbackServerContext* context,
              const grpc::ByteBuffer& in, grpc::ByteBuffer* out)
       : UnaryReactor(desk, context, out) {
-    Request request;
-    Response response;
-    std::optional<Failure> failure = Parse(in, &request);
-    if (failure) {
-      failure = desk->Refused(verb, *std::move(failure));
-    } else {
-      failure = (desk->*method)(CallerOf(*context), request, &response);
-    }
-    FinishWith(failure, response);
+    Start(verb, method, in);
   }
+
+ private:
+  void Start(Verb verb, Method method, const grpc::ByteBuffer& in) {
+    Caller caller;
+    if (auto failure = Answer(verb, method, in, &caller)) return FinishWith(*failure);
+    if (verb != Verb::kListNamespaces) return FinishWith(response_);
+    const std::string peer = context()->peer();
+    AuditEntry entry;
+    entry.peer = peer;
+    desk()->BeginAct(caller, verb, entry, [this](FrontDesk::Begun begun) {
+      if (begun.failure) return FinishWith(*begun.failure);
+      desk()->EndAct(begun.act);
+      FinishWith(response_);
+    });
+  }
+
+  std::optional<Failure> Answer(Verb verb, Method method, const grpc::ByteBuffer& in,
+                                Caller* caller) {
+    const std::chrono::nanoseconds began = keystore::ReadElapsed();
+    if (auto failure = IdentifyCaller(*context(), *desk(), verb, caller)) return failure;
+    Request request;
+    if (auto failure = Parse(in, &request)) {
+      return desk()->Refused(*caller, verb, *std::move(failure));
+    }
+    std::optional<Failure> failure = (desk()->*method)(*caller, request, &response_);
+    if (!failure) desk()->NoteAnswered(verb, began);
+    return failure;
+  }
+
+  Response response_;
 };
 
 }  // namespace idempotency::service

@@ -8,22 +8,28 @@
 #ifndef IDEMPOTENCY_SERVICE_FRONT_FRONT_DESK_H_
 #define IDEMPOTENCY_SERVICE_FRONT_FRONT_DESK_H_
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
 #include <string_view>
 #include <variant>
 
+#include "absl/functional/any_invocable.h"
 #include "idempotency/v1/admin_service.pb.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "keystore/clock.h"
 #include "keystore/key_store.h"
+#include "keystore/outstanding.h"
 #include "service/access.h"
 #include "service/activity.h"
+#include "service/audit_log.h"
 #include "service/config.h"
 #include "service/conversion.h"
 #include "service/error_table.h"
-#include "service/front/active_calls.h"
+#include "service/front/held_answers.h"
+#include "service/identity/authenticator.h"
+#include "service/trace_context.h"
 #include "service/validation.h"
 #include "service/verb.h"
 
@@ -34,15 +40,20 @@ struct Caller {
   Principal principal;
   // Until the caller's own deadline; unset: it has none.
   std::optional<core::Duration> time_left;
+  // The same without the safety margin that `time_left` has: the caller is gone for sure.
+  std::optional<core::Duration> gone_after = std::nullopt;
+  TraceContext trace = {};
 };
 
 // What is kept of a request until it is answered; it outlives the message.
 struct Ticket {
   Verb verb = Verb::kReserve;
-  v1::OperationId id;
+  core::Key key;
   std::shared_ptr<const core::Policy> policy;
   // What the namespace has against the id, should the core find that it matters.
   std::optional<FieldError> new_key_error;
+  // When the request came here, as keystore::ReadElapsed says.
+  std::chrono::nanoseconds began{0};
 };
 
 struct Admitted {
@@ -59,12 +70,33 @@ size_t ShownResponseBytes(const keystore::Reply& reply);
 // Thread safety: all methods may be called from any thread; none blocks.
 class FrontDesk {
  public:
-  // All must outlive it.
+  // All must outlive it. Without an authenticator nobody has to prove who they are; without an
+  // audit nothing is written of who does what.
   FrontDesk(keystore::KeyStore* store, keystore::Clock* clock, const ConfigHolder* config,
-            const AccessPolicy* access, Activity* activity)
-      : store_(store), clock_(clock), config_(config), access_(access), activity_(activity) {}
+            const AccessPolicy* access, Activity* activity,
+            const Authenticator* authenticator = nullptr, AuditLog* audit = nullptr)
+      : store_(store),
+        clock_(clock),
+        config_(config),
+        access_(access),
+        activity_(activity),
+        authenticator_(authenticator),
+        audit_(audit) {}
 
-  // Checks a request and makes its command. Takes the id out of the request.
+  // Whether callers have to prove who they are, so that there is something to identify.
+  bool identifies() const { return authenticator_ != nullptr && authenticator_->required(); }
+  bool takes_tokens() const { return authenticator_->takes_tokens(); }
+  // Who makes a call with these credentials.
+  Authentication Identify(const Credentials& credentials) const {
+    // By the clock that certificates and tokens are made by.
+    return authenticator_->Authenticate(credentials, clock_->Read().wall);
+  }
+  // Nobody is known to: notes it, with the address that the call came from.
+  Failure RefuseUnknown(Verb verb, const Caller& caller, const Authentication& who,
+                        std::string_view peer) const;
+
+  // Checks a request and makes its command. Takes the id, and what else the command needs, out of
+  // the request.
   Admission Admit(const Caller& caller, v1::ReserveRequest* request) const;
   Admission Admit(const Caller& caller, v1::RenewRequest* request) const;
   Admission Admit(const Caller& caller, v1::CompleteRequest* request) const;
@@ -81,9 +113,10 @@ class FrontDesk {
   template <typename Response>
   std::optional<Failure> Answer(const keystore::Reply& reply, const Ticket& ticket,
                                 Response* out) const {
+    NoteTook(ticket.verb, ticket.began, reply.has_waited);
     std::optional<Failure> failure =
-        FillResponse(reply, AnswerContext{ticket.id, *ticket.policy}, out);
-    if (failure) *failure = Explain(*std::move(failure), ticket);
+        FillResponse(reply, AnswerContext{ticket.key, *ticket.policy}, out);
+    if (failure) *failure = Explain(*std::move(failure), ticket, reply);
     return failure;
   }
   // As above, into the result that belongs to the command.
@@ -100,12 +133,39 @@ class FrontDesk {
   std::variant<keystore::ListFilter, Failure> AdmitList(
       const Caller& caller, const v1::ListOperationsRequest& request) const;
 
+  // An administrative act that may be carried out (with what the audit calls it, where there is
+  // one), or why it must not.
+  struct Begun {
+    std::optional<Failure> failure;
+    std::optional<AuditLog::Act> act;
+  };
+  // Writes the act's first line and calls `then`, here or on another thread. Who acts, what and by
+  // which trace is filled in here.
+  void BeginAct(const Caller& caller, Verb verb, AuditEntry entry,
+                absl::AnyInvocable<void(Begun) &&> then) const;
+  // Writes how it ended.
+  void EndAct(const std::optional<AuditLog::Act>& act, std::string_view result = "OK") const {
+    if (act) audit_->End(*act, result);
+  }
+
+  // Whether the caller may back the store up, which holds every namespace.
+  std::optional<Failure> AdmitBackup(const Caller& caller, Verb verb) const;
+
   // Notes a refusal that no method above has made.
-  Failure Refused(Verb verb, Failure failure, std::string_view name_space = {}) const;
+  Failure Refused(const Caller& caller, Verb verb, Failure failure,
+                  std::string_view name_space = {}) const;
+  // Notes that a call was answered that has no ticket, and how long it took.
+  void NoteAnswered(Verb verb, std::chrono::nanoseconds began,
+                    std::string_view name_space = {}) const;
+  void NoteTook(Verb verb, std::chrono::nanoseconds began, bool has_waited = false) const {
+    activity_->OnTook(verb, keystore::ReadElapsed() - began, has_waited);
+  }
 
   keystore::KeyStore* store() const { return store_; }
   // Every call that comes here enters and leaves.
-  ActiveCalls* calls() const { return &calls_; }
+  keystore::Outstanding* calls() const { return &calls_; }
+  // What those hold that only show what is stored.
+  HeldAnswers* held_answers() const { return &held_answers_; }
   core::Time Now() const { return clock_->Read().latest; }
   std::shared_ptr<const core::Policy> PolicyFor(std::string_view name_space) const {
     return config_->Get()->PolicyFor(name_space);
@@ -115,14 +175,20 @@ class FrontDesk {
   template <typename Request>
   Admission AdmitAs(const Caller& caller, Verb verb, Permission permission, Request* request) const;
 
-  Failure Explain(Failure failure, const Ticket& ticket) const;
+  Failure Explain(Failure failure, const Ticket& ticket, const keystore::Reply& reply) const;
+  // Nobody may know more of it than that: tells log, metrics and audit.
+  Failure Denied(const Caller& caller, Verb verb, std::string_view name_space,
+                 std::string_view scope = {}, std::string_view key = {}) const;
 
   keystore::KeyStore* const store_;
   keystore::Clock* const clock_;
   const ConfigHolder* const config_;
   const AccessPolicy* const access_;
   Activity* const activity_;
-  mutable ActiveCalls calls_;
+  const Authenticator* const authenticator_;
+  AuditLog* const audit_;
+  mutable keystore::Outstanding calls_;
+  mutable HeldAnswers held_answers_;
 };
 
 }  // namespace idempotency::service

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "keystore/core/limits.h"
+#include "service/front/short_lived.h"
 #include "service/front/transport.h"
 
 namespace idempotency::service {
@@ -14,14 +15,13 @@ namespace {
 // Results are not held back beyond either.
 constexpr size_t kRipeResults = 512;
 constexpr size_t kRipeBytes = 1024 * 1024;
-// Tags and lengths that a message adds to each result.
-constexpr size_t kResultOverheadBytes = 8;
 
-v1::Result ErrorResult(uint64_t tag, const Failure& failure) {
-  v1::Result result;
-  result.set_tag(tag);
-  *result.mutable_error() = ToError(failure);
-  return result;
+std::string ErrorResult(uint64_t tag, const Failure& failure) {
+  v1::PipelineResponse response;
+  v1::Result* const result = response.add_results();
+  result->set_tag(tag);
+  *result->mutable_error() = ToError(failure);
+  return response.SerializeAsString();
 }
 
 Failure TooManyCommands(size_t commands) {
@@ -103,22 +103,18 @@ PipelineCall* PipelineCall::Start(const FrontDesk* desk, PipelineRegistry* regis
 }
 
 void PipelineCall::OnDone() {
-  ActiveCalls* const calls = desk_->calls();
+  keystore::Outstanding* const calls = desk_->calls();
   registry_->Remove(std::move(self_));
   calls->Leave();
 }
 
 void PipelineCall::OnReadDone(bool ok) {
-  v1::PipelineRequest request;
-  std::optional<Failure> failure;
-  RepairedTexts texts;
-  if (ok) failure = Parse(in_, &request, &texts);
-  in_.Clear();
-  const auto commands = static_cast<size_t>(request.commands_size());
-  if (commands > core::kMaxBatchCommands) failure = TooManyCommands(commands);
-  if (failure) return RefuseStream(desk_->Refused(Verb::kPipeline, *std::move(failure)));
-  if (ok) return Handle(std::move(request), texts);
-
+  if (ok) {
+    Intake intake;
+    if (TakeIn(&intake)) Submit(std::move(intake));
+    // The call may be over by now.
+    return;
+  }
   Todo todo;
   {
     absl::MutexLock lock(&mutex_);
@@ -178,137 +174,186 @@ void PipelineCall::RefuseStream(Failure failure) {
 
 // --- One message --------------------------------------------------------------------------------
 
+bool PipelineCall::TakeIn(Intake* intake) {
+  Caller caller;
+  if (auto unknown = IdentifyCaller(*context_, *desk_, Verb::kPipeline, &caller)) {
+    in_.Clear();
+    RefuseStream(*std::move(unknown));
+    return false;
+  }
+  // It is of whoever has opened the stream: each command may be of another trace.
+  caller.trace = {};
+  ShortLived<v1::PipelineRequest> request;
+  RepairedTexts texts;
+  std::optional<Failure> failure = Parse(in_, request.get(), &texts);
+  in_.Clear();
+  const auto commands = static_cast<size_t>(request->commands_size());
+  if (commands > core::kMaxBatchCommands) failure = TooManyCommands(commands);
+  if (failure) {
+    RefuseStream(desk_->Refused(caller, Verb::kPipeline, *std::move(failure)));
+    return false;
+  }
+  if (!BeginHandling()) return false;
+  intake->prompt->flights.reserve(commands);
+  intake->submissions.reserve(commands);
+  for (int i = 0; i < request->commands_size(); ++i) {
+    v1::Command* const command = request->mutable_commands(i);
+    if (std::optional<Failure> repaired = RefuseTexts(texts, i)) {
+      repaired = desk_->Refused(caller, Verb::kPipeline, *std::move(repaired));
+      intake->errors.push_back(ErrorResult(command->tag(), *repaired));
+    } else {
+      AdmitOne(caller, command, intake);
+    }
+  }
+  return true;
+}
+
 bool PipelineCall::BeginHandling() {
   Todo todo;
   {
     absl::MutexLock lock(&mutex_);
     reading_ = false;
     handling_ = !finished_ && !failure_;
-    if (handling_) return true;
+    if (handling_) {
+      for (const uint64_t tag : answered_tags_) tags_.erase(tag);
+      answered_tags_.clear();
+      return true;
+    }
     Advance(&todo);
   }
   Do(std::move(todo));
   return false;
 }
 
-void PipelineCall::Handle(v1::PipelineRequest request, const RepairedTexts& texts) {
-  if (!BeginHandling()) return;
-  const auto message = std::make_shared<Message>();
-  const Caller caller = CallerOf(*context_);
-  Submissions submissions;
-  std::vector<uint64_t> tags;  // of the submissions
-  for (int i = 0; i < request.commands_size(); ++i) {
-    v1::Command* const command = request.mutable_commands(i);
-    if (std::optional<Failure> failure = RefuseTexts(texts, i)) {
-      failure = desk_->Refused(Verb::kPipeline, *std::move(failure));
-      absl::MutexLock lock(&mutex_);
-      PutOut(ErrorResult(command->tag(), *failure));
-      continue;
-    }
-    AdmitOne(caller, command, message, &submissions, &tags);
+void PipelineCall::AdmitOne(const Caller& caller, v1::Command* command, Intake* intake) {
+  const uint64_t tag = command->tag();
+  if (!tags_.insert(tag).second) {
+    return intake->errors.push_back(ErrorResult(tag, TagInFlight()));
   }
-  // What is large in it has been taken over or cut by now.
-  request.Clear();
-  const std::vector<keystore::CancelHandle> handles =
-      desk_->store()->SubmitAll(std::move(submissions));
+  Admission admission = desk_->Admit(caller, command);
+  if (auto* failure = std::get_if<Failure>(&admission)) {
+    tags_.erase(tag);
+    return intake->errors.push_back(ErrorResult(tag, *failure));
+  }
+  auto& admitted = std::get<Admitted>(admission);
+  Message* message = intake->prompt.get();
+  if (admitted.request.wait > core::Duration::zero()) {
+    message = intake->waiting.emplace_back(std::make_shared<Message>()).get();
+    message->waits = true;
+    intake->waits.emplace_back(intake->submissions.size(), tag);
+  }
+  const size_t request_bytes = ReportedBytes(admitted.request.command);
+  intake->request_bytes += request_bytes;
+  Flight* const flight = &message->flights.emplace_back(
+      Flight{message, tag, std::move(admitted.ticket), request_bytes});
+  intake->submissions.emplace_back(
+      std::move(admitted.request),
+      [this, flight](keystore::Reply reply) { OnReply(flight, reply); });
+}
+
+void PipelineCall::Submit(Intake intake) {
+  {
+    absl::MutexLock lock(&mutex_);
+    for (std::string& error : intake.errors) PutOut(std::move(error));
+    for (const auto& [submission, tag] : intake.waits)
+      waiting_.emplace(tag, keystore::CancelHandle{});
+    prompt_in_flight_ += intake.prompt->flights.size();
+    request_bytes_in_flight_ += intake.request_bytes;
+    intake.waiting.push_back(intake.prompt);
+    for (const std::shared_ptr<Message>& message : intake.waiting) {
+      message->unanswered = message->flights.size();
+      if (message->unanswered > 0) message->self = message;
+    }
+  }
+  // The next message is read before these commands are run: this thread may be busy with them,
+  // and with those of others, for as long as a commit takes.
+  desk_->store()->SubmitAll(std::move(intake.submissions),
+                            [&](const auto& handles) { EndHandling(intake, handles); });
+}
+
+void PipelineCall::EndHandling(const Intake& intake,
+                               const std::vector<keystore::CancelHandle>& handles) {
   Todo todo;
   {
     absl::MutexLock lock(&mutex_);
     handling_ = false;
-    for (size_t i = 0; i < tags.size(); ++i) {
-      const auto flight = in_flight_.find(tags[i]);
-      // No tag has been used again: nothing was read since.
-      if (flight != in_flight_.end()) flight->second.handle = handles[i];
+    for (const auto& [submission, tag] : intake.waits) {
+      // It may have been answered. No tag has been used again: nothing was read since.
+      const auto waiting = waiting_.find(tag);
+      if (waiting != waiting_.end()) waiting->second = handles[submission];
     }
     if (IsStopping()) Stop(&todo);
-    if (message->unanswered == 0) Ripen();
+    if (intake.prompt->unanswered == 0) Ripen();
     Advance(&todo);
   }
   Do(std::move(todo));
 }
 
-void PipelineCall::AdmitOne(const Caller& caller, v1::Command* command,
-                            const std::shared_ptr<Message>& message, Submissions* submissions,
-                            std::vector<uint64_t>* tags) {
-  const uint64_t tag = command->tag();
-  {
-    absl::MutexLock lock(&mutex_);
-    if (in_flight_.contains(tag)) return PutOut(ErrorResult(tag, TagInFlight()));
-  }
-  Admission admission = desk_->Admit(caller, command);
-  absl::MutexLock lock(&mutex_);
-  if (auto* failure = std::get_if<Failure>(&admission)) return PutOut(ErrorResult(tag, *failure));
-  auto& admitted = std::get<Admitted>(admission);
-  const bool waits = admitted.request.wait > core::Duration::zero();
-  if (!waits) {
-    ++message->unanswered;
-    ++prompt_in_flight_;
-  }
-  const size_t request_bytes = ReportedBytes(admitted.request.command);
-  request_bytes_in_flight_ += request_bytes;
-  in_flight_.emplace(
-      tag, Flight{std::move(admitted.ticket), waits ? nullptr : message, {}, request_bytes});
-  tags->push_back(tag);
-  submissions->emplace_back(std::move(admitted.request),
-                            [this, tag](keystore::Reply reply) { OnReply(tag, reply); });
-}
-
-void PipelineCall::OnReply(uint64_t tag, const keystore::Reply& reply) {
-  Ticket ticket;
-  bool fits = true;
-  {
-    absl::MutexLock lock(&mutex_);
-    // It stays in flight until its result is out.
-    ticket = std::move(in_flight_.at(tag).ticket);
-    const size_t shown = ShownResponseBytes(reply);
-    fits = shown == 0 || outbox_bytes_ + shown <= kMaxPipelineHeldBytes;
-  }
-  v1::Result result;
-  result.set_tag(tag);
-  if (!fits) *result.mutable_error() = ToError(TooMuchHeld());
-  if (fits && !reply.cancelled) desk_->Answer(reply, ticket, &result);
+void PipelineCall::OnReply(Flight* flight, const keystore::Reply& reply) {
+  // Nobody receives any more what a cancelled command would be answered.
+  std::string result;
+  if (!reply.cancelled) result = ResultOf(*flight, reply);
+  std::shared_ptr<Message> answered;  // to be freed without the lock
   Todo todo;
   {
     absl::MutexLock lock(&mutex_);
     if (!reply.cancelled) PutOut(std::move(result));
-    const auto flight = in_flight_.find(tag);
-    Message* const message = flight->second.message.get();
-    if (message != nullptr) --prompt_in_flight_;
-    if (message == nullptr || --message->unanswered == 0) Ripen();
-    request_bytes_in_flight_ -= flight->second.request_bytes;
-    in_flight_.erase(flight);
+    Message* const message = flight->message;
+    if (message->waits) {
+      waiting_.erase(flight->tag);
+    } else {
+      --prompt_in_flight_;
+    }
+    answered_tags_.push_back(flight->tag);
+    request_bytes_in_flight_ -= flight->request_bytes;
+    if (--message->unanswered == 0) {
+      answered = std::move(message->self);
+      Ripen();
+    }
     Advance(&todo);
   }
   Do(std::move(todo));
 }
 
+std::string PipelineCall::ResultOf(const Flight& flight, const keystore::Reply& reply) {
+  ShortLived<v1::PipelineResponse> response;
+  v1::Result* const result = response->add_results();
+  result->set_tag(flight.tag);
+  if (HasRoomFor(ShownResponseBytes(reply))) {
+    desk_->Answer(reply, flight.ticket, result);
+  } else {
+    *result->mutable_error() = ToError(TooMuchHeld());
+  }
+  return response->SerializeAsString();
+}
+
+bool PipelineCall::HasRoomFor(size_t response_bytes) {
+  if (response_bytes == 0) return true;
+  absl::MutexLock lock(&mutex_);
+  return outbox_.bytes() + response_bytes <= kMaxPipelineHeldBytes;
+}
+
 // --- What happens next --------------------------------------------------------------------------
 
-void PipelineCall::PutOut(v1::Result result) {
-  const size_t bytes = result.ByteSizeLong() + kResultOverheadBytes;
-  outbox_bytes_ += bytes;
-  outbox_.push_back(Outgoing{std::move(result), bytes});
-  if (outbox_.size() >= kRipeResults || outbox_bytes_ >= kRipeBytes) Ripen();
+void PipelineCall::PutOut(std::string result) {
+  outbox_.Add(std::move(result));
+  if (outbox_.results() >= kRipeResults || outbox_.bytes() >= kRipeBytes) Ripen();
 }
 
 void PipelineCall::Stop(Todo* todo) {
   closed_ = true;
-  for (const auto& [tag, flight] : in_flight_) {
-    if (flight.message == nullptr) todo->cancel.push_back(flight.handle);
-  }
+  for (const auto& [tag, handle] : waiting_) todo->cancel.push_back(handle);
 }
 
 void PipelineCall::Advance(Todo* todo) {
   // gRPC takes nothing after the end; a read may still come back.
   if (finished_) return;
-  if (cancelled_) {
-    outbox_.clear();
-    outbox_bytes_ = 0;
-  }
-  if (in_flight_.empty() && !handling_) Ripen();
+  if (cancelled_) outbox_.Clear();
+  if (!IsAnyInFlight() && !handling_) Ripen();
   if (ripe_ && !writing_ && !outbox_.empty()) {
     writing_ = true;
-    todo->write = TakeResponse();
+    todo->write = outbox_.Take(core::kMaxSendMessageBytes);
+    ripe_ = !outbox_.empty();
   }
   if (MayRead()) {
     reading_ = true;
@@ -324,29 +369,14 @@ void PipelineCall::Advance(Todo* todo) {
   }
 }
 
-v1::PipelineResponse PipelineCall::TakeResponse() {
-  v1::PipelineResponse response;
-  size_t bytes = 0;
-  while (!outbox_.empty()) {
-    Outgoing& next = outbox_.front();
-    bytes += next.bytes;
-    if (bytes > core::kMaxSendMessageBytes && response.results_size() > 0) return response;
-    *response.add_results() = std::move(next.result);
-    outbox_bytes_ -= next.bytes;
-    outbox_.pop_front();
-  }
-  ripe_ = false;
-  return response;
-}
-
 bool PipelineCall::MayRead() const {
   return !reading_ && !handling_ && !closed_ && prompt_in_flight_ < kMaxPipelinedCommands &&
-         outbox_bytes_ < kMaxPipelineOutboxBytes &&
+         outbox_.bytes() < kMaxPipelineOutboxBytes &&
          request_bytes_in_flight_ <= kMaxPipelineRequestBytes;
 }
 
 bool PipelineCall::IsOver() const {
-  return closed_ && in_flight_.empty() && outbox_.empty() && !writing_ && !handling_ &&
+  return closed_ && !IsAnyInFlight() && outbox_.empty() && !writing_ && !handling_ &&
          !starting_read_ && !finished_;
 }
 
@@ -358,9 +388,8 @@ void PipelineCall::Do(Todo todo) {
     starting_read_ = false;
     Advance(&todo);
   }
-  if (todo.write) {
-    // Results have their bound, so that a message of them cannot fail to serialize.
-    (void)Serialize(*todo.write, &out_);
+  if (!todo.write.empty()) {
+    ToMessage(std::move(todo.write)).Swap(&out_);
     StartWrite(&out_);
   } else if (todo.finish) {
     Finish(*todo.finish);

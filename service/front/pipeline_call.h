@@ -1,8 +1,11 @@
 // IdempotencyService.Pipeline: many commands in flight on one stream.
 //
-//   read a message -> submit all its commands -> read the next, unless too much is in flight
+//   read a message -> queue all its commands -> read the next, unless too much is in flight
 //   a command is answered -> its result goes to the outbox
 //   nothing is being written, and the outbox is ripe -> write what fits into one message
+//
+// The lock is taken a few times for a message, and once for a reply: what a command or its result
+// is made of is made without it.
 //
 // The outbox is ripe when all commands of a message that do not wait have been answered, when a
 // command that waits has been, or when much has gathered: so a message is usually answered by
@@ -16,21 +19,23 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 #include "keystore/key_store.h"
 #include "service/front/front_desk.h"
+#include "service/front/outbox.h"
 #include "service/utf8_repair.h"
 
 namespace idempotency::service {
@@ -80,26 +85,38 @@ class PipelineCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   void Drain() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  // How many commands of one message have still to be answered before they are written.
-  struct Message {
-    size_t unanswered = 0;
-  };
+  struct Message;
+  // A command in flight. It belongs to its reply alone, which comes once.
   struct Flight {
+    Message* message = nullptr;
+    uint64_t tag = 0;
     Ticket ticket;
-    std::shared_ptr<Message> message;  // null: the command waits
-    keystore::CancelHandle handle;     // only where it waits
-    size_t request_bytes = 0;          // of the response that it reports
+    size_t request_bytes = 0;  // of the response that it reports
   };
-  struct Outgoing {
-    v1::Result result;
-    size_t bytes = 0;
+  // Commands whose results are written when the last of them has been answered: those of one
+  // message that do not wait, or one that does. It holds itself until then.
+  struct Message {
+    std::vector<Flight> flights;  // not moved any more once there is one
+    bool waits = false;
+    size_t unanswered = 0;  // under the lock of the call
+    std::shared_ptr<Message> self;
   };
-  using Submissions = std::vector<std::pair<keystore::Request, keystore::ReplyCallback>>;
+
+  // What a message has become, before it is submitted.
+  struct Intake {
+    std::shared_ptr<Message> prompt = std::make_shared<Message>();
+    std::vector<std::shared_ptr<Message>> waiting;
+    std::vector<std::string> errors;  // as bytes of results
+    size_t request_bytes = 0;
+    std::vector<std::pair<keystore::Request, keystore::ReplyCallback>> submissions;
+    // Which of the submissions wait, and under which tag.
+    std::vector<std::pair<size_t, uint64_t>> waits;
+  };
 
   // What the lock has decided.
   struct Todo {
     bool read = false;
-    std::optional<v1::PipelineResponse> write;
+    std::vector<std::string> write;  // empty: nothing
     std::optional<grpc::Status> finish;
     std::vector<keystore::CancelHandle> cancel;
   };
@@ -115,16 +132,26 @@ class PipelineCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   // False where the stream ends: a message that was still read then is not begun, and the status
   // tells the client to send it again.
   bool BeginHandling() ABSL_LOCKS_EXCLUDED(mutex_);
-  void Handle(v1::PipelineRequest request, const RepairedTexts& texts) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Puts the command in flight and to the submissions, or its error out.
-  void AdmitOne(const Caller& caller, v1::Command* command, const std::shared_ptr<Message>& message,
-                Submissions* submissions, std::vector<uint64_t>* tags) ABSL_LOCKS_EXCLUDED(mutex_);
-  void OnReply(uint64_t tag, const keystore::Reply& reply) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Makes what was read into commands; false where the stream ends instead.
+  bool TakeIn(Intake* intake) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Adds the command to the intake, or its error.
+  void AdmitOne(const Caller& caller, v1::Command* command, Intake* intake);
+  void Submit(Intake intake) ABSL_LOCKS_EXCLUDED(mutex_);
+  // All commands of the message are queued: the next message may be read.
+  void EndHandling(const Intake& intake, const std::vector<keystore::CancelHandle>& handles)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  void OnReply(Flight* flight, const keystore::Reply& reply) ABSL_LOCKS_EXCLUDED(mutex_);
+  std::string ResultOf(const Flight& flight, const keystore::Reply& reply)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  bool HasRoomFor(size_t response_bytes) ABSL_LOCKS_EXCLUDED(mutex_);
 
   void RefuseStream(Failure failure) ABSL_LOCKS_EXCLUDED(mutex_);
-  void PutOut(v1::Result result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PutOut(std::string result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What is in the outbox by now need not wait for more.
   void Ripen() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { ripe_ = !outbox_.empty(); }
+  bool IsAnyInFlight() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return prompt_in_flight_ > 0 || !waiting_.empty();
+  }
   // Nothing more is read, and nobody waits any longer.
   void Stop(Todo* todo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsStopping() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -132,7 +159,6 @@ class PipelineCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   }
   // Adds to `todo` whatever can be done now.
   void Advance(Todo* todo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  v1::PipelineResponse TakeResponse() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool MayRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsOver() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // After it nothing of the call may be touched: it may be gone.
@@ -145,6 +171,9 @@ class PipelineCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
 
   grpc::ByteBuffer in_;   // while reading
   grpc::ByteBuffer out_;  // while writing
+  // Of the commands in flight, and of those answered since the newest message was taken in: a
+  // client that uses a tag again has received the answer by then. While handling.
+  absl::flat_hash_set<uint64_t> tags_;
 
   absl::Mutex mutex_;
   bool reading_ ABSL_GUARDED_BY(mutex_) = true;
@@ -160,12 +189,13 @@ class PipelineCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc
   bool ripe_ ABSL_GUARDED_BY(mutex_) = false;
   // Why the stream ends, if not because the client has closed it.
   std::optional<Failure> failure_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<uint64_t, Flight> in_flight_ ABSL_GUARDED_BY(mutex_);
-  // Those of them that do not wait.
+  // Commands in flight: those that wait by their tags, and the number of the others.
+  absl::flat_hash_map<uint64_t, keystore::CancelHandle> waiting_ ABSL_GUARDED_BY(mutex_);
   size_t prompt_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t request_bytes_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::deque<Outgoing> outbox_ ABSL_GUARDED_BY(mutex_);
-  size_t outbox_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  // To be taken from tags_.
+  std::vector<uint64_t> answered_tags_ ABSL_GUARDED_BY(mutex_);
+  Outbox outbox_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency::service

@@ -1,4 +1,4 @@
-// The two gRPC services, as something a server can register. How calls are run is decided here
+// The gRPC services, as something a server can register. How calls are run is decided here
 // and in the reactors beside, and can change without touching anything else.
 #ifndef IDEMPOTENCY_SERVICE_FRONT_SERVICES_H_
 #define IDEMPOTENCY_SERVICE_FRONT_SERVICES_H_
@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "grpcpp/impl/service_type.h"
+#include "service/backup_keeper.h"
 #include "service/front/front_desk.h"
 #include "service/front/pipeline_call.h"
 #include "service/worker.h"
@@ -16,6 +17,9 @@ namespace idempotency::service {
 std::unique_ptr<grpc::Service> MakeIdempotencyService(const FrontDesk* desk,
                                                       PipelineRegistry* pipelines);
 std::unique_ptr<grpc::Service> MakeAdminService(const FrontDesk* desk, Worker* worker);
+// `worker` reads what is listed.
+std::unique_ptr<grpc::Service> MakeBackupService(const FrontDesk* desk, BackupKeeper* keeper,
+                                                 Worker* worker);
 
 }  // namespace idempotency::service
 

@@ -7,6 +7,7 @@
 #define IDEMPOTENCY_SERVICE_FRONT_TRANSPORT_H_
 
 #include <optional>
+#include <string_view>
 
 #include "google/protobuf/message.h"
 #include "grpcpp/server_context.h"
@@ -33,7 +34,16 @@ std::optional<Failure> RefuseTexts(const RepairedTexts& texts, int command);
 // False only where a message is too large for protobuf.
 [[nodiscard]] bool Serialize(const google::protobuf::Message& message, grpc::ByteBuffer* out);
 
-Caller CallerOf(const grpc::CallbackServerContext& context);
+// Why the call is refused before its request is even parsed, as nobody is known to make it;
+// nothing where *caller now says who does, and how long they will listen. For a stream to be asked
+// with each message: what proves who calls ends, or is taken back.
+[[nodiscard]] std::optional<Failure> IdentifyCaller(const grpc::CallbackServerContext& context,
+                                                    const FrontDesk& desk, Verb verb,
+                                                    Caller* caller);
+
+// Whether nobody but this machine can have read what came from this address of gRPC's
+// (ServerContext::peer): a loopback address or a Unix socket.
+bool IsLocalPeer(std::string_view peer);
 
 // The status that refuses the call; also adds the trailer that names the reason.
 grpc::Status RefuseCall(const Failure& failure, grpc::CallbackServerContext* context);

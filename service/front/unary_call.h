@@ -6,13 +6,16 @@
 #ifndef IDEMPOTENCY_SERVICE_FRONT_UNARY_CALL_H_
 #define IDEMPOTENCY_SERVICE_FRONT_UNARY_CALL_H_
 
-#include <optional>
+#include <atomic>
+#include <cstddef>
 #include <utility>
 #include <variant>
 
 #include "grpcpp/support/server_callback.h"
+#include "keystore/core/limits.h"
 #include "keystore/key_store.h"
 #include "service/front/front_desk.h"
+#include "service/front/short_lived.h"
 #include "service/front/transport.h"
 
 namespace idempotency::service {
@@ -26,22 +29,42 @@ class UnaryReactor : public grpc::ServerUnaryReactor {
   }
 
   // Ends the call, once. Nothing may be done with the reactor afterwards.
-  void FinishWith(const std::optional<Failure>& failure,
-                  const google::protobuf::Message& response) {
-    if (failure) return Finish(RefuseCall(*failure, context_));
-    if (!Serialize(response, out_)) return Finish(RefuseCall(Failure{}, context_));
+  void FinishWith(const Failure& failure) { Finish(RefuseCall(failure, context_)); }
+  void FinishWith(const google::protobuf::Message& response) {
+    if (!Serialize(response, out_)) return FinishWith(Failure{});
     Finish(grpc::Status::OK);
   }
   void FinishCancelled() {
     Finish(grpc::Status(grpc::StatusCode::CANCELLED, "The caller has gone."));
   }
 
+  // Makes room for a response that is stored, until the call is over. Where there is none it is to
+  // be refused: whoever only reads can ask again.
+  [[nodiscard]] bool HoldAnswer(size_t bytes) {
+    if (bytes == 0) return true;
+    if (!desk_->held_answers()->Hold(bytes)) return false;
+    held_bytes_ += bytes;
+    return true;
+  }
+  static Failure TooMuchHeld() {
+    return Failure{core::Reason::kOverloaded,
+                   {},
+                   "Too many large answers are on their way to callers that have not taken them; "
+                   "send the call again later.",
+                   core::kOverloadRetryAfter};
+  }
+
   const FrontDesk* desk() const { return desk_; }
   grpc::CallbackServerContext* context() const { return context_; }
 
  private:
+  // Where gRPC calls OnDone and OnCancel: at once. Otherwise each end of a call goes by way of
+  // another thread, which costs more than everything else that we do for a call.
+  bool InternalInlineable() override { return true; }
+
   void OnDone() override {
-    ActiveCalls* const calls = desk_->calls();
+    keystore::Outstanding* const calls = desk_->calls();
+    if (const size_t held = held_bytes_) desk_->held_answers()->LetGo(held);
     delete this;
     calls->Leave();
   }
@@ -49,6 +72,7 @@ class UnaryReactor : public grpc::ServerUnaryReactor {
   const FrontDesk* const desk_;
   grpc::CallbackServerContext* const context_;
   grpc::ByteBuffer* const out_;
+  std::atomic<size_t> held_bytes_{0};
 };
 
 // A call that is one command.
@@ -63,12 +87,8 @@ class CommandCall final : public UnaryReactor {
 
  private:
   void Start(Verb verb, const grpc::ByteBuffer& in) {
-    Request request;
-    if (auto failure = Parse(in, &request)) {
-      return FinishWith(desk()->Refused(verb, *std::move(failure)), response_);
-    }
-    Admission admission = desk()->Admit(CallerOf(*context()), &request);
-    if (auto* failure = std::get_if<Failure>(&admission)) return FinishWith(*failure, response_);
+    Admission admission = ParseAndAdmit(verb, in);
+    if (auto* failure = std::get_if<Failure>(&admission)) return FinishWith(*failure);
     auto& admitted = std::get<Admitted>(admission);
     // Nothing is begun for a caller that has gone; what it had to report still counts.
     if (IsForTheCallerAlone(verb) && context()->IsCancelled()) return FinishCancelled();
@@ -77,13 +97,28 @@ class CommandCall final : public UnaryReactor {
                                       [this](keystore::Reply reply) { OnReply(reply); });
   }
 
+  Admission ParseAndAdmit(Verb verb, const grpc::ByteBuffer& in) const {
+    Caller caller;
+    if (auto failure = IdentifyCaller(*context(), *desk(), verb, &caller)) {
+      return *std::move(failure);
+    }
+    ShortLived<Request> request;
+    if (auto failure = Parse(in, request.get())) {
+      return desk()->Refused(caller, verb, *std::move(failure));
+    }
+    return desk()->Admit(caller, request.get());
+  }
+
   static bool IsForTheCallerAlone(Verb verb) {
-    return verb == Verb::kReserve || verb == Verb::kGet || verb == Verb::kInspect;
+    return verb == Verb::kReserve || verb == Verb::kGet;
   }
 
   void OnReply(const keystore::Reply& reply) {
     if (reply.cancelled) return FinishCancelled();
-    FinishWith(desk()->Answer(reply, ticket_, &response_), response_);
+    if (!HoldAnswer(ShownResponseBytes(reply))) return FinishWith(TooMuchHeld());
+    ShortLived<Response> response;
+    if (auto failure = desk()->Answer(reply, ticket_, response.get())) return FinishWith(*failure);
+    FinishWith(*response);
   }
 
   // A waiter is let go; what was accepted of the other verbs is applied all the same.
@@ -91,7 +126,6 @@ class CommandCall final : public UnaryReactor {
 
   Ticket ticket_;
   keystore::CancelHandle handle_;
-  Response response_;
 };
 
 }  // namespace idempotency::service

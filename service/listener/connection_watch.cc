@@ -1,0 +1,69 @@
+#include "service/listener/connection_watch.h"
+
+#include <algorithm>
+
+#include "service/listener/peer_limits.h"
+
+namespace idempotency::service {
+namespace {
+
+// A call and its cancellation are two frames, with at least this many bytes together.
+constexpr uint64_t kLeastCancelledBytes = 24;
+constexpr uint64_t kWorthALook = 32 * 1024;
+
+}  // namespace
+
+ConnectionWatch::ConnectionWatch(uint32_t max_cancelled_calls, uint32_t max_calls,
+                                 core::Duration now)
+    : max_cancelled_calls_(max_cancelled_calls),
+      max_calls_(max_calls),
+      looked_at_(now),
+      cancels_left_(max_cancelled_calls_) {}
+
+bool ConnectionWatch::IsWorthALook(uint64_t bytes_received) const {
+  const uint64_t enough = kLeastCancelledBytes * static_cast<uint64_t>(max_cancelled_calls_) / 4;
+  return bytes_received - bytes_at_look_ >= std::min(kWorthALook, enough);
+}
+
+bool ConnectionWatch::SpendCancels(uint64_t cancelled, core::Duration span) {
+  const int64_t refill = max_cancelled_calls_ * span.count() / kCancelWindow.count();
+  cancels_left_ += refill - static_cast<int64_t>(cancelled);
+  if (cancels_left_ < 0) return false;
+  cancels_left_ = std::min(cancels_left_, max_cancelled_calls_);
+  return true;
+}
+
+bool ConnectionWatch::IsDeaf(const SocketBytes& bytes) {
+  if (bytes.unsent == 0 || bytes.acknowledged != acknowledged_) bytes_at_taking_ = bytes.received;
+  acknowledged_ = bytes.acknowledged;
+  return bytes.received - bytes_at_taking_ > kMaxDeafBytes;
+}
+
+bool ConnectionWatch::IsNeverEnding(uint64_t bytes_received, uint64_t open) const {
+  const uint64_t messages = open >= kMostUnfinishedBytes / kMaxUnfinishedBytes
+                                ? kMostUnfinishedBytes
+                                : kMaxUnfinishedBytes * open;
+  return bytes_received - bytes_at_progress_ > kMaxWordlessBytes + messages;
+}
+
+Conduct ConnectionWatch::Look(const SocketBytes& bytes, const CallCounts& counts,
+                              core::Duration now) {
+  const core::Duration span = now - looked_at_;
+  const bool may_go_on = SpendCancels(counts.failed - counts_.failed, span);
+  const bool is_deaf = IsDeaf(bytes);
+  if (counts.started != counts_.started || counts.messages != counts_.messages) {
+    bytes_at_progress_ = bytes.received;
+  }
+  const uint64_t forgiven = kForgivenBytesPerSecond * static_cast<uint64_t>(span.count()) / 1000;
+  bytes_at_progress_ = std::min(bytes.received, bytes_at_progress_ + forgiven);
+  looked_at_ = now;
+  bytes_at_look_ = bytes.received;
+  counts_ = counts;
+  if (!may_go_on) return Conduct::kCancelFlood;
+  const uint64_t open = counts.started - std::min(counts.started, counts.succeeded + counts.failed);
+  if (open > max_calls_) return Conduct::kTooManyCalls;
+  if (is_deaf) return Conduct::kDeaf;
+  return IsNeverEnding(bytes.received, open) ? Conduct::kNeverEnding : Conduct::kFine;
+}
+
+}  // namespace idempotency::service

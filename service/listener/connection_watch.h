@@ -1,0 +1,78 @@
+// Whether a connection behaves: pure decisions about what it has sent so far.
+//
+// gRPC 1.51 hands over every call that a peer begins, also those that it cancels at once, and no
+// limit of its own counts those: a peer that goes on like this fills the memory. So does one that
+// begins more calls than it was told there may be, and never says that it was told; one that pings
+// without taking the answers; and one whose header does not end. None of this is seen by the code
+// that answers calls, so connections are looked at from outside, by the bytes and the calls that
+// were counted of them.
+#ifndef IDEMPOTENCY_SERVICE_LISTENER_CONNECTION_WATCH_H_
+#define IDEMPOTENCY_SERVICE_LISTENER_CONNECTION_WATCH_H_
+
+#include <cstdint>
+
+#include "keystore/core/time.h"
+#include "service/listener/bytes_received.h"
+
+namespace idempotency::service {
+
+// Of one connection, since it began.
+struct CallCounts {
+  uint64_t started = 0;
+  uint64_t succeeded = 0;  // ended with a status that was sent, also that of an error
+  uint64_t failed = 0;     // ended otherwise: cancelled by the peer
+  uint64_t messages = 0;   // received whole
+
+  friend bool operator==(const CallCounts&, const CallCounts&) = default;
+};
+
+enum class Conduct : uint8_t {
+  kFine,
+  kCancelFlood,   // more calls cancelled than allowed
+  kTooManyCalls,  // more at once than allowed; also those that gRPC has still to clear away
+  kNeverEnding,   // bytes that never become a call or a message
+  kDeaf,          // it goes on sending, and takes nothing of what answers it
+};
+
+// Bytes that may come while nothing is completed: so much for what is no message (headers,
+// settings, pings; gRPC 1.51 may keep 2.6 KiB for a ping of 17 bytes), of which time forgives some,
+// and for each open call its message, up to the most.
+inline constexpr uint64_t kMaxWordlessBytes = 256 * 1024;
+inline constexpr uint64_t kForgivenBytesPerSecond = 4 * 1024;
+inline constexpr uint64_t kMaxUnfinishedBytes = 16 * 1024 * 1024;
+inline constexpr uint64_t kMostUnfinishedBytes = 64 * 1024 * 1024;
+// Bytes that may come of a peer that has no room for what is sent to it, and makes none.
+inline constexpr uint64_t kMaxDeafBytes = 256 * 1024;
+
+// Thread safety: none. `now` is time that only rises, of any origin.
+class ConnectionWatch {
+ public:
+  // At most `max_cancelled_calls` in kCancelWindow, measured as a bucket that refills, and
+  // `max_calls` at once.
+  ConnectionWatch(uint32_t max_cancelled_calls, uint32_t max_calls, core::Duration now);
+
+  // Whether as much has come since the last Look that it is worth counting calls.
+  bool IsWorthALook(uint64_t bytes_received) const;
+  Conduct Look(const SocketBytes& bytes, const CallCounts& counts, core::Duration now);
+
+ private:
+  bool SpendCancels(uint64_t cancelled, core::Duration span);
+  bool IsDeaf(const SocketBytes& bytes);
+  bool IsNeverEnding(uint64_t bytes_received, uint64_t open) const;
+
+  const int64_t max_cancelled_calls_;
+  const uint64_t max_calls_;
+  core::Duration looked_at_;
+  int64_t cancels_left_;
+  uint64_t bytes_at_look_ = 0;
+  // When a call was last begun or a message completed.
+  uint64_t bytes_at_progress_ = 0;
+  // When the peer last took something, or there was nothing to take.
+  uint64_t bytes_at_taking_ = 0;
+  uint64_t acknowledged_ = 0;
+  CallCounts counts_;
+};
+
+}  // namespace idempotency::service
+
+#endif  // IDEMPOTENCY_SERVICE_LISTENER_CONNECTION_WATCH_H_
