@@ -7,6 +7,7 @@ target_sources(idempotency_client PRIVATE
   src/environment.cc
   src/grpc_connection.cc
   src/held_attempt.cc
+  src/local_target.cc
   src/pipeline.cc
   src/pipelined_connection.cc
   src/renewal_timer.cc

@@ -2,15 +2,25 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include "client/ctl/printable.h"
 
 namespace idempotency::ctl {
 namespace {
 
-std::string ProgramFor(std::string_view server) {
+std::string ProgramFor(const Target& target) {
   std::string start = "idempotencyctl";
-  if (server != kDefaultServer) start += " --server=" + ShellQuote(server);
+  if (target.server != kDefaultServer) start += " --server=" + ShellQuote(target.server);
+  if (target.tls) start += " --tls";
+  const std::pair<const char*, const std::string&> options[] = {{"ca", target.ca_file},
+                                                                {"cert", target.certificate_file},
+                                                                {"key", target.key_file},
+                                                                {"server-name", target.server_name},
+                                                                {"token-file", target.token_file}};
+  for (const auto& [name, value] : options) {
+    if (!value.empty()) start += " --" + std::string(name) + "=" + ShellQuote(value);
+  }
   return start;
 }
 
@@ -22,8 +32,8 @@ std::string Join(const std::vector<std::string>& words) {
 
 }  // namespace
 
-CommandLine::CommandLine(std::string_view server, std::string_view verb)
-    : start_(ProgramFor(server) + " " + std::string(verb)) {}
+CommandLine::CommandLine(const Target& target, std::string_view verb)
+    : start_(ProgramFor(target) + " " + std::string(verb)) {}
 
 CommandLine& CommandLine::Flag(std::string_view name, std::string_view value) {
   flags_.push_back("--" + std::string(name) + "=" + ShellQuote(value));
@@ -62,7 +72,7 @@ std::string SameCommand(std::string_view server, const std::vector<std::string>&
   });
   std::vector<std::string> quoted;
   for (const std::string& word : words) quoted.push_back(ShellQuote(word));
-  return ProgramFor(named ? kDefaultServer : server) + Join(quoted);
+  return ProgramFor(named ? std::string(kDefaultServer) : std::string(server)) + Join(quoted);
 }
 
 }  // namespace idempotency::ctl

@@ -10,17 +10,16 @@
 #include <string_view>
 #include <vector>
 
+#include "client/ctl/target.h"
 #include "idempotency/v1/operation.pb.h"
 
 namespace idempotency::ctl {
 
-inline constexpr char kDefaultServer[] = "127.0.0.1:7420";
-
 class CommandLine {
  public:
-  // The server is named in the command unless it is the default one. `verb` may be two words
-  // ("resolve completed").
-  CommandLine(std::string_view server, std::string_view verb);
+  // The server is named in the command unless it is the default one, and so is what it takes to
+  // reach it. `verb` may be two words ("resolve completed").
+  CommandLine(const Target& target, std::string_view verb);
 
   CommandLine& Flag(std::string_view name, std::string_view value);
   // Left out where the value is empty.

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "idempotency/backup/v1/backup_service.grpc.pb.h"
 #include "idempotency/v1/admin_service.grpc.pb.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 
@@ -30,13 +31,24 @@ gpr_timespec FromNow(absl::Duration span) {
   return gpr_time_from_millis(absl::ToInt64Milliseconds(span), GPR_TIMESPAN);
 }
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& server) {
+std::shared_ptr<grpc::ChannelCredentials> Credentials(const Target& target,
+                                                      const Secrets& secrets) {
+  if (!target.encrypted()) return grpc::InsecureChannelCredentials();
+  grpc::SslCredentialsOptions ssl;
+  ssl.pem_root_certs = secrets.ca;
+  ssl.pem_cert_chain = secrets.certificate;
+  ssl.pem_private_key = secrets.key;
+  return grpc::SslCredentials(ssl);
+}
+
+std::shared_ptr<grpc::Channel> MakeChannel(const Target& target, const Secrets& secrets) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxReceiveMessageBytes);
   arguments.SetUserAgentPrefix("idempotencyctl/" IDEMPOTENCY_VERSION);
   // The server is on this host or named outright; a proxy for the web has no part in it.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(server, grpc::InsecureChannelCredentials(), arguments);
+  if (!target.server_name.empty()) arguments.SetSslTargetNameOverride(target.server_name);
+  return grpc::CreateCustomChannel(target.server, Credentials(target, secrets), arguments);
 }
 
 // The end of one asynchronous call, as a file descriptor that poll can wait for.
@@ -75,6 +87,43 @@ CallError ErrorOf(const grpc::Status& status, const grpc::ClientContext& context
                            Trailer(context, kReasonTrailer));
 }
 
+// Reads a backup's stream to its end.
+class BackupReader final : public grpc::ClientReadReactor<backup::v1::CreateBackupResponse> {
+ public:
+  using Tell = std::function<void(const backup::v1::BackupProgress&)>;
+
+  BackupReader(const Tell& tell, backup::v1::Backup* backup) : tell_(tell), backup_(backup) {}
+
+  void Begin() {
+    StartRead(&response_);
+    StartCall();
+  }
+  Finished& finished() { return finished_; }
+  // Once it has finished.
+  const grpc::Status& status() const { return status_; }
+
+ private:
+  void OnReadDone(bool ok) override {
+    if (!ok) return;
+    if (response_.has_backup()) {
+      backup_->Swap(response_.mutable_backup());
+    } else {
+      tell_(response_.progress());
+    }
+    StartRead(&response_);
+  }
+  void OnDone(const grpc::Status& status) override {
+    status_ = status;
+    finished_.Signal();
+  }
+
+  const Tell& tell_;
+  backup::v1::Backup* const backup_;
+  backup::v1::CreateBackupResponse response_;
+  grpc::Status status_;
+  Finished finished_;
+};
+
 CallError NotSent(std::string message, bool interrupted) {
   CallError error;
   error.delivery = Delivery::kNotSent;
@@ -90,6 +139,7 @@ class Connection::Transport {
  public:
   using Service = v1::IdempotencyService::StubInterface::async_interface;
   using Admin = v1::IdempotencyAdminService::StubInterface::async_interface;
+  using Backups = backup::v1::BackupService::StubInterface::async_interface;
   using HealthService = grpc::health::v1::Health::StubInterface::async_interface;
 
   // A generated method that starts a call; the function runs once it has ended, on any thread.
@@ -97,12 +147,15 @@ class Connection::Transport {
   using Method = void (Stub::*)(grpc::ClientContext*, const Request*, Response*,
                                 std::function<void(grpc::Status)>);
 
-  Transport(const std::string& server, absl::Duration timeout, const Interrupt* interrupt)
+  Transport(const Target& target, Secrets secrets, absl::Duration timeout,
+            const Interrupt* interrupt)
       : timeout_(timeout),
         interrupt_(interrupt),
-        channel_(MakeChannel(server)),
+        token_(std::move(secrets.token)),
+        channel_(MakeChannel(target, secrets)),
         service_(v1::IdempotencyService::NewStub(channel_)),
         admin_(v1::IdempotencyAdminService::NewStub(channel_)),
+        backups_(backup::v1::BackupService::NewStub(channel_)),
         health_(grpc::health::v1::Health::NewStub(channel_)) {}
 
   template <typename Stub, typename Request, typename Response>
@@ -113,12 +166,24 @@ class Connection::Transport {
     return Send(method, request, response, timeout_ + options.wait);
   }
 
+  Error CreateBackup(const BackupReader::Tell& tell, backup::v1::Backup* backup) {
+    if (Error error = Connect()) return error;
+    grpc::ClientContext context;
+    AddToken(&context);
+    const backup::v1::CreateBackupRequest request;
+    BackupReader reader(tell, backup);
+    backups_->async()->CreateBackup(&context, &request, &reader);
+    reader.Begin();
+    return Await(reader.finished(), reader.status(), &context);
+  }
+
  private:
   template <typename Stub, typename Request, typename Response>
   Error Send(Method<Stub, Request, Response> method, const Request& request, Response* response,
              absl::Duration timeout) {
     grpc::ClientContext context;
     context.set_deadline(FromNow(timeout));
+    AddToken(&context);
     grpc::Status status;
     Finished finished;
     Stub* stub = nullptr;
@@ -127,14 +192,23 @@ class Connection::Transport {
       status = std::move(end);
       finished.Signal();
     });
+    return Await(finished, status, &context);
+  }
+
+  void AddToken(grpc::ClientContext* context) const {
+    if (!token_.empty()) context->AddMetadata("authorization", "Bearer " + token_);
+  }
+
+  // `status` is the call's once it has finished.
+  Error Await(const Finished& finished, const grpc::Status& status, grpc::ClientContext* context) {
     const bool answered = finished.Wait(interrupt_);
     if (!answered) {
-      context.TryCancel();
+      context->TryCancel();
       finished.Wait(nullptr);
     }
     // An answer that crossed with the interrupt is an answer all the same.
     if (status.ok()) return std::nullopt;
-    CallError error = ErrorOf(status, context);
+    CallError error = ErrorOf(status, *context);
     error.interrupted = !answered && error.delivery == Delivery::kUnknown;
     return error;
   }
@@ -165,19 +239,22 @@ class Connection::Transport {
 
   void Find(Service** stub) { *stub = service_->async(); }
   void Find(Admin** stub) { *stub = admin_->async(); }
+  void Find(Backups** stub) { *stub = backups_->async(); }
   void Find(HealthService** stub) { *stub = health_->async(); }
 
   const absl::Duration timeout_;
   const Interrupt* const interrupt_;
+  const std::string token_;
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<v1::IdempotencyService::Stub> service_;
   const std::unique_ptr<v1::IdempotencyAdminService::Stub> admin_;
+  const std::unique_ptr<backup::v1::BackupService::Stub> backups_;
   const std::unique_ptr<grpc::health::v1::Health::Stub> health_;
 };
 
-Connection::Connection(const std::string& server, absl::Duration timeout,
+Connection::Connection(const Target& target, Secrets secrets, absl::Duration timeout,
                        const Interrupt* interrupt)
-    : transport_(std::make_unique<Transport>(server, timeout, interrupt)) {}
+    : transport_(std::make_unique<Transport>(target, std::move(secrets), timeout, interrupt)) {}
 
 Connection::~Connection() = default;
 
@@ -239,6 +316,17 @@ Connection::Error Connection::DeleteOperation(const v1::DeleteOperationRequest& 
 Connection::Error Connection::ListNamespaces(const v1::ListNamespacesRequest& request,
                                              v1::ListNamespacesResponse* response) {
   return transport_->Call(&Transport::Admin::ListNamespaces, request, response);
+}
+
+Connection::Error Connection::CreateBackup(
+    const std::function<void(const backup::v1::BackupProgress&)>& tell,
+    backup::v1::Backup* backup) {
+  return transport_->CreateBackup(tell, backup);
+}
+
+Connection::Error Connection::ListBackups(const backup::v1::ListBackupsRequest& request,
+                                          backup::v1::ListBackupsResponse* response) {
+  return transport_->Call(&Transport::Backups::ListBackups, request, response);
 }
 
 Connection::Error Connection::CheckHealth(const grpc::health::v1::HealthCheckRequest& request,

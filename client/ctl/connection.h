@@ -12,7 +12,9 @@
 #include "absl/time/time.h"
 #include "client/ctl/call_error.h"
 #include "client/ctl/interrupt.h"
+#include "client/ctl/target.h"
 #include "grpc/health/v1/health.pb.h"
+#include "idempotency/backup/v1/backup_service.pb.h"
 #include "idempotency/v1/admin_service.pb.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 
@@ -28,9 +30,10 @@ struct CallOptions {
 // Thread safety: one call at a time.
 class Connection {
  public:
-  // Any gRPC target: host:port, unix:/path. `timeout` bounds connecting, and then the answer.
-  // The interrupt must outlive the connection.
-  Connection(const std::string& server, absl::Duration timeout, const Interrupt* interrupt);
+  // Any gRPC target: host:port, unix:/path; `secrets` are what its files hold. `timeout` bounds
+  // connecting, and then the answer. The interrupt must outlive the connection.
+  Connection(const Target& target, Secrets secrets, absl::Duration timeout,
+             const Interrupt* interrupt);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -58,6 +61,13 @@ class Connection {
                         v1::DeleteOperationResponse* response);
   Error ListNamespaces(const v1::ListNamespacesRequest& request,
                        v1::ListNamespacesResponse* response);
+
+  // Waits for as long as it takes, also beyond the timeout; `tell` runs for each report, on another
+  // thread, while this one waits.
+  Error CreateBackup(const std::function<void(const backup::v1::BackupProgress&)>& tell,
+                     backup::v1::Backup* backup);
+  Error ListBackups(const backup::v1::ListBackupsRequest& request,
+                    backup::v1::ListBackupsResponse* response);
 
   Error CheckHealth(const grpc::health::v1::HealthCheckRequest& request,
                     grpc::health::v1::HealthCheckResponse* response);

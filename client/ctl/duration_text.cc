@@ -108,7 +108,7 @@ std::optional<absl::Duration> ParseDuration(std::string_view text) {
 
 std::string DurationText(absl::Duration duration) {
   if (duration == absl::ZeroDuration()) return "0s";
-  if (duration < absl::ZeroDuration()) return "-" + DurationText(-duration);
+  if (duration < absl::ZeroDuration()) return std::string("-").append(DurationText(-duration));
   std::string text;
   // One day reads better as 24h, and 36h better than 1d12h.
   for (size_t unit = duration < absl::Hours(48) ? 1 : 0; unit < Units().size(); ++unit) {
@@ -121,7 +121,7 @@ std::string DurationText(absl::Duration duration) {
 }
 
 std::string SpanText(absl::Duration duration) {
-  if (duration < absl::ZeroDuration()) return "-" + SpanText(-duration);
+  if (duration < absl::ZeroDuration()) return std::string("-").append(SpanText(-duration));
   const size_t unit = LargestUnit(duration, duration < absl::Hours(48) ? 1 : 0);
   absl::Duration rest;
   const int64_t count = absl::IDivDuration(duration, Units()[unit].size, &rest);

@@ -1,4 +1,5 @@
 // The real clock, random numbers, environment, streams and signals; everything else is RunTool.
+#include <poll.h>
 #include <signal.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -7,9 +8,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <iostream>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/escaping.h"
@@ -56,6 +60,22 @@ std::string NewAttemptId() {
   return absl::BytesToHexString(absl::string_view(bytes.data(), bytes.size()));
 }
 
+// Beside this program first: they are installed together.
+std::string Become(const std::string& program, const std::vector<std::string>& words) {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  std::vector<char*> arguments = {const_cast<char*>(program.c_str())};
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  // What this process does with signals is not what that one has to.
+  signal(SIGINT, SIG_DFL);
+  signal(SIGTERM, SIG_DFL);
+  signal(SIGPIPE, SIG_DFL);
+  if (!error) execv((self.parent_path() / program).c_str(), arguments.data());
+  execvp(program.c_str(), arguments.data());
+  return std::strerror(errno);
+}
+
 std::optional<std::string> Environment(const std::string& name) {
   const char* value = std::getenv(name.c_str());
   if (value == nullptr || *value == '\0') return std::nullopt;
@@ -76,6 +96,13 @@ int main(int argc, char** argv) {
   system.out = &std::cout;
   system.err = &std::cerr;
   system.interrupt = &interrupt;
+  system.pause = [&interrupt](absl::Duration span) {
+    pollfd fd{interrupt.fd(), POLLIN, 0};
+    poll(&fd, 1, static_cast<int>(absl::ToInt64Milliseconds(span)));
+  };
+  system.terminal = isatty(STDERR_FILENO) == 1;
+  system.screen = isatty(STDOUT_FILENO) == 1;
+  system.become = &Become;
   const ExitCode code =
       idempotency::ctl::RunTool(std::vector<std::string>(argv + 1, argv + argc), system);
   if (code == ExitCode::kInterrupted) {

@@ -361,6 +361,9 @@ NextSteps AfterRefusal(const CallError& error, const FailedCall& call) {
     case v1::ERROR_REASON_OPERATION_NOT_FOUND:
       return NotFound(call);
     case v1::ERROR_REASON_ACCESS_DENIED:
+      if (StatusCodeName(error.code) == "UNAUTHENTICATED") {
+        return {"Say who you are: with --token-file, or with --cert and --key.", {}};
+      }
       return {"Ask whoever runs the server for access to this namespace and scope.", {}};
     case v1::ERROR_REASON_STALE_FENCING_TOKEN:
       return {

@@ -34,7 +34,7 @@ struct NextSteps {
 // What the commands are about.
 struct Subject {
   // Named in every command unless it is the default one.
-  std::string server = kDefaultServer;
+  Target server;
   v1::OperationId id;
   // ALGORITHM:HEX; empty: none was given or seen.
   std::string fingerprint;

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "client/ctl/commands/commands.h"
 #include "client/ctl/commands/options.h"
@@ -32,7 +33,7 @@ constexpr char kStory[] =
     "      --verdict=succeeded --http-status=200 --body-file=reply.json\n";
 
 void AddGlobals(CLI::App* app, Globals* globals) {
-  app->add_option("--server", globals->server,
+  app->add_option("--server", globals->target.server,
                   "Where the service is: HOST:PORT or unix:/PATH "
                   "[$IDEMPOTENCY_SERVER, else 127.0.0.1:7420]")
       ->type_name("ADDRESS");
@@ -57,6 +58,35 @@ void AddGlobals(CLI::App* app, Globals* globals) {
                 "Only the result: no notices, no next steps (unless the outcome is unknown)");
 }
 
+void AddTarget(CLI::App* app, Target* target) {
+  const auto add = [app](const char* name, std::string* value, const char* help) {
+    app->add_option(name, *value, help)->type_name("FILE");
+  };
+  app->add_flag("--tls", target->tls, "Encrypt, and trust the authorities that the system trusts");
+  add("--ca", &target->ca_file,
+      "Encrypt, and trust the authorities in this file (PEM) [$IDEMPOTENCY_CA]");
+  add("--cert", &target->certificate_file,
+      "The certificate (PEM) that says who you are [$IDEMPOTENCY_CERT]");
+  add("--key", &target->key_file, "The key of --cert (PEM) [$IDEMPOTENCY_KEY]");
+  add("--token-file", &target->token_file,
+      "A file with the bearer token that says who you are [$IDEMPOTENCY_TOKEN_FILE]");
+  app->add_option("--server-name", target->server_name,
+                  "Whom the server's certificate must name, where it is not the host of --server")
+      ->type_name("NAME");
+}
+
+// What the command line does not say, the environment may.
+Globals FromEnvironment(const System& system) {
+  Globals globals;
+  Target& target = globals.target;
+  target.server = system.env("IDEMPOTENCY_SERVER").value_or(kDefaultServer);
+  target.ca_file = system.env("IDEMPOTENCY_CA").value_or("");
+  target.certificate_file = system.env("IDEMPOTENCY_CERT").value_or("");
+  target.key_file = system.env("IDEMPOTENCY_KEY").value_or("");
+  target.token_file = system.env("IDEMPOTENCY_TOKEN_FILE").value_or("");
+  return globals;
+}
+
 void AddCommands(CLI::App* app, Action* action) {
   AddReserve(app, action);
   AddRenew(app, action);
@@ -68,8 +98,13 @@ void AddCommands(CLI::App* app, Action* action) {
   AddList(app, action);
   AddResolve(app, action);
   AddDelete(app, action);
+  AddOnCallCommands(app, action);
   AddNamespaces(app, action);
+  AddBackupCommands(app, action);
   AddHealth(app, action);
+  AddTop(app, action);
+  AddTokenCommands(app, action);
+  AddCompletion(app, action);
   AddVersion(app, action);
 }
 
@@ -98,8 +133,7 @@ ExitCode Refuse(const std::string& text, const System& system) {
 
 ExitCode RunTool(const std::vector<std::string>& words, const System& system) {
   if (const std::optional<std::string> why = Unfit(words)) return Refuse(*why, system);
-  Globals globals;
-  globals.server = system.env("IDEMPOTENCY_SERVER").value_or(kDefaultServer);
+  Globals globals = FromEnvironment(system);
   Action action;
   CLI::App app(kDescription, "idempotencyctl");
   app.require_subcommand(1);
@@ -107,6 +141,7 @@ ExitCode RunTool(const std::vector<std::string>& words, const System& system) {
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");
   app.footer(std::string(kStory) + "\n" + ExitCodeHelp());
   AddGlobals(&app, &globals);
+  AddTarget(&app, &globals.target);
   app.set_version_flag("--version", VersionText());
   AddCommands(&app, &action);
   try {
@@ -118,7 +153,11 @@ ExitCode RunTool(const std::vector<std::string>& words, const System& system) {
   } catch (const CLI::ParseError& error) {
     return Refuse(error.what(), system);
   }
-  Session session(globals, &system, words);
+  Secrets secrets;
+  if (const std::string why = ReadSecrets(globals.target, &secrets); !why.empty()) {
+    return Refuse(why, system);
+  }
+  Session session(globals, std::move(secrets), &system, words);
   return session.Close(action(session));
 }
 

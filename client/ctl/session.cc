@@ -10,9 +10,9 @@
 namespace idempotency::ctl {
 namespace {
 
-std::string Json(const google::protobuf::Message& document) {
+std::string Json(const google::protobuf::Message& document, bool on_one_line = false) {
   google::protobuf::util::JsonPrintOptions options;
-  options.add_whitespace = true;
+  options.add_whitespace = !on_one_line;
   std::string text;
   // Cannot fail: nothing of the API needs a type registry.
   [[maybe_unused]] const auto status =
@@ -27,12 +27,13 @@ std::string WhyNoBody(const v1::CachedResponse& response) {
 
 }  // namespace
 
-Session::Session(Globals globals, const System* system, std::vector<std::string> words)
+Session::Session(Globals globals, Secrets secrets, const System* system,
+                 std::vector<std::string> words)
     : globals_(std::move(globals)),
       system_(system),
       words_(std::move(words)),
       shown_(system->out),
-      connection_(globals_.server, globals_.timeout, system->interrupt) {}
+      connection_(globals_.target, std::move(secrets), globals_.timeout, system->interrupt) {}
 
 std::string Session::User() const {
   return system_->env("USER").value_or(system_->env("LOGNAME").value_or(""));
@@ -40,7 +41,7 @@ std::string Session::User() const {
 
 Subject Session::SubjectOf(const v1::OperationId& id) const {
   Subject subject;
-  subject.server = globals_.server;
+  subject.server = globals_.target;
   subject.id = id;
   subject.actor = User();
   return subject;
@@ -50,7 +51,7 @@ FailedCall Session::Failed(std::string verb, bool changes, const v1::OperationId
   FailedCall call;
   call.verb = std::move(verb);
   call.changes = changes;
-  call.repeat = SameCommand(globals_.server, words_);
+  call.repeat = SameCommand(globals_.target.server, words_);
   call.subject = SubjectOf(id);
   return call;
 }
@@ -74,6 +75,25 @@ void Session::Show(const google::protobuf::Message& document, std::string_view t
   }
 }
 
+void Session::ShowLine(const google::protobuf::Message& document, std::string_view text) {
+  // At once: whoever reads it wants to know when it happens.
+  if (globals_.json) {
+    *shown_ << Json(document, /*on_one_line=*/true) << std::endl;
+  } else {
+    *shown_ << text << std::endl;
+  }
+}
+
+void Session::ShowScreen(std::string_view text) {
+  if (system_->screen) *shown_ << "\x1b[H\x1b[2J";
+  *shown_ << text << (system_->screen ? "" : "\n") << std::flush;
+}
+
+bool Session::Pause(absl::Duration span) {
+  system_->pause(span);
+  return system_->interrupt->triggered();
+}
+
 void Session::Advise(const NextSteps& steps) {
   const std::string text = ToText(steps);
   if (globals_.quiet || text.empty()) return;
@@ -89,13 +109,30 @@ void Session::Note(std::string_view text) {
   if (!globals_.quiet) *system_->err << text << std::endl;
 }
 
+void Session::Progress(std::string_view text) {
+  if (globals_.quiet || !system_->terminal) return;
+  in_progress_ = true;
+  // To the line's beginning, and what the last one left goes.
+  *system_->err << "\r\x1b[K" << text << std::flush;
+}
+
+void Session::EndProgress() {
+  if (std::exchange(in_progress_, false)) *system_->err << "\r\x1b[K" << std::flush;
+}
+
+std::string Session::Become(const std::string& program, const std::vector<std::string>& words) {
+  system_->out->flush();
+  system_->err->flush();
+  return system_->become(program, words);
+}
+
 ExitCode Session::Fail(const CallError& error, const FailedCall& call) {
   if (globals_.json) {
     v1::Result result;
     *result.mutable_error() = ToProto(error);
     *shown_ << Json(result);
   }
-  *system_->err << FormatError(error, call.verb, globals_.server);
+  *system_->err << FormatError(error, call.verb, globals_.target.server);
   // A riddle is worse than noise: an unknown outcome is explained also with --quiet.
   if (!globals_.quiet || error.delivery == Delivery::kUnknown) {
     *system_->err << ToText(AfterError(error, call));

@@ -18,11 +18,12 @@
 #include "client/ctl/exit_code.h"
 #include "client/ctl/next_step.h"
 #include "client/ctl/system.h"
+#include "client/ctl/target.h"
 
 namespace idempotency::ctl {
 
 struct Globals {
-  std::string server = kDefaultServer;
+  Target target;
   absl::Duration timeout = absl::Seconds(10);
   bool json = false;
   bool quiet = false;
@@ -31,8 +32,9 @@ struct Globals {
 // Thread safety: none; there is one thread.
 class Session {
  public:
-  // `words`: the arguments after the program's name. The system must outlive the session.
-  Session(Globals globals, const System* system, std::vector<std::string> words);
+  // `secrets`: of the target. `words`: the arguments after the program's name. The system must
+  // outlive the session.
+  Session(Globals globals, Secrets secrets, const System* system, std::vector<std::string> words);
 
   Connection& connection() { return connection_; }
   absl::Time Now() const { return system_->now(); }
@@ -53,10 +55,25 @@ class Session {
 
   // The answer: `document` as proto JSON, or `text`.
   void Show(const google::protobuf::Message& document, std::string_view text);
+  // One of several answers: a line of text, or a document on one line.
+  void ShowLine(const google::protobuf::Message& document, std::string_view text);
+  // In place of the last one on a terminal; elsewhere below it.
+  void ShowScreen(std::string_view text);
+  // Waits; true: interrupted.
+  bool Pause(absl::Duration span);
   // Not with --quiet.
   void Advise(const NextSteps& steps);
   // One line on standard error; not with --quiet.
   void Note(std::string_view text);
+
+  // How far something is that takes its time: on a terminal, one line that the next writes over;
+  // elsewhere nothing. May be called on another thread while this one waits.
+  void Progress(std::string_view text);
+  // Before anything else is written.
+  void EndProgress();
+
+  // Goes on as another program; returns only where that cannot be done, and says why.
+  std::string Become(const std::string& program, const std::vector<std::string>& words);
 
   ExitCode Fail(const CallError& error, const FailedCall& call);
   // One line on standard error: nothing was sent.
@@ -70,6 +87,7 @@ class Session {
   const System* const system_;
   const std::vector<std::string> words_;
   std::ostream* shown_;
+  bool in_progress_ = false;
   Connection connection_;
 };
 

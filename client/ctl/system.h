@@ -8,6 +8,7 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "client/ctl/interrupt.h"
@@ -25,6 +26,16 @@ struct System {
   std::ostream* out = nullptr;
   std::ostream* err = nullptr;
   const Interrupt* interrupt = nullptr;
+  // Waits so long, or for the interrupt.
+  std::function<void(absl::Duration)> pause;
+  // Standard error is a terminal: one line may be written over again.
+  bool terminal = false;
+  // Standard output is one.
+  bool screen = false;
+  // Goes on as the program of this name, found beside this one or in $PATH. Returns only where that
+  // cannot be done, and says why.
+  std::function<std::string(const std::string& program, const std::vector<std::string>& words)>
+      become;
 };
 
 }  // namespace idempotency::ctl

@@ -4,6 +4,7 @@
 #include "client/ctl/commands/commands.h"
 #include "client/ctl/commands/options.h"
 #include "client/ctl/format.h"
+#include "client/ctl/pages.h"
 
 namespace idempotency::ctl {
 namespace {
@@ -54,16 +55,10 @@ ExitCode ShowOne(const std::string& name, Session& session) {
 
 ExitCode RunNamespaces(const NamespacesOptions& options, Session& session) {
   if (!options.name.empty()) return ShowOne(options.name, session);
-  v1::ListNamespacesRequest request;
   v1::ListNamespacesResponse all;
-  do {
-    v1::ListNamespacesResponse page;
-    if (const auto error = session.connection().ListNamespaces(request, &page)) {
-      return session.Fail(*error, session.Failed("namespaces", /*changes=*/false, {}));
-    }
-    all.mutable_namespaces()->MergeFrom(page.namespaces());
-    request.set_page_token(page.next_page_token());
-  } while (!request.page_token().empty());
+  if (const auto error = ListPages(session.connection(), &all)) {
+    return session.Fail(*error, session.Failed("namespaces", /*changes=*/false, {}));
+  }
   const std::vector<v1::Namespace> namespaces(all.namespaces().begin(), all.namespaces().end());
   session.Show(all, namespaces.empty() ? "no namespaces\n" : FormatNamespaceList(namespaces));
   return ExitCode::kOk;

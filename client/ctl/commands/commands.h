@@ -19,6 +19,8 @@ using Action = std::function<ExitCode(Session&)>;
 
 // reserve.cc
 void AddReserve(CLI::App* app, Action* action);
+// on_call.cc
+void AddOnCallCommands(CLI::App* app, Action* action);
 // owner.cc
 void AddRenew(CLI::App* app, Action* action);
 void AddComplete(CLI::App* app, Action* action);
@@ -31,12 +33,22 @@ void AddInspect(CLI::App* app, Action* action);
 void AddList(CLI::App* app, Action* action);
 // resolve.cc
 void AddResolve(CLI::App* app, Action* action);
+// resolve_csv.cc: a part of resolve.
+void AddResolveCsv(CLI::App* resolve, Action* action);
 // admin.cc
 void AddDelete(CLI::App* app, Action* action);
 void AddNamespaces(CLI::App* app, Action* action);
+// backup.cc
+void AddBackupCommands(CLI::App* app, Action* action);
 // server.cc
 void AddHealth(CLI::App* app, Action* action);
 void AddVersion(CLI::App* app, Action* action);
+// Of `app`, which must be complete when the action runs.
+void AddCompletion(CLI::App* app, Action* action);
+// top.cc
+void AddTop(CLI::App* app, Action* action);
+// token.cc
+void AddTokenCommands(CLI::App* app, Action* action);
 
 // "idempotencyctl 0.1.0 (API idempotency.v1)"
 std::string VersionText();

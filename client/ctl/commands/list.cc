@@ -1,17 +1,13 @@
-#include <algorithm>
 #include <string>
 
 #include "client/ctl/commands/commands.h"
 #include "client/ctl/commands/options.h"
 #include "client/ctl/format.h"
+#include "client/ctl/pages.h"
 #include "client/ctl/time_proto.h"
 
 namespace idempotency::ctl {
 namespace {
-
-// The most that the service puts on one page.
-constexpr int64_t kMaxPageSize = 1000;
-constexpr int64_t kDefaultLimit = 100;
 
 struct ListOptions {
   std::string name;
@@ -21,7 +17,7 @@ struct ListOptions {
   std::vector<std::string> states;
   std::optional<absl::Duration> min_age;
   // 0: all.
-  int64_t limit = kDefaultLimit;
+  int64_t limit = kDefaultListLimit;
 };
 
 v1::ListOperationsRequest MakeRequest(const ListOptions& options) {
@@ -35,24 +31,6 @@ v1::ListOperationsRequest MakeRequest(const ListOptions& options) {
   }
   if (options.min_age) *request.mutable_min_age() = ToProto(*options.min_age);
   return request;
-}
-
-// All pages, up to the limit, as one. A page may be short or empty: only a missing token ends it.
-Connection::Error ListAll(const ListOptions& options, Session& session,
-                          v1::ListOperationsResponse* all) {
-  v1::ListOperationsRequest request = MakeRequest(options);
-  do {
-    const int64_t wanted =
-        options.limit == 0 ? kMaxPageSize : options.limit - all->operations_size();
-    request.set_page_size(static_cast<int32_t>(std::min(wanted, kMaxPageSize)));
-    v1::ListOperationsResponse page;
-    if (auto error = session.connection().ListOperations(request, &page)) return error;
-    all->mutable_operations()->MergeFrom(page.operations());
-    all->set_next_page_token(page.next_page_token());
-    request.set_page_token(page.next_page_token());
-  } while (!all->next_page_token().empty() &&
-           (options.limit == 0 || all->operations_size() < options.limit));
-  return std::nullopt;
 }
 
 std::string ListText(const v1::ListOperationsResponse& all, absl::Time now) {
@@ -69,14 +47,15 @@ NextSteps AfterList(const v1::ListOperationsResponse& all, const Session& sessio
     if (operation.state() != v1::OPERATION_STATE_UNRESOLVED) continue;
     return {"Of what is UNRESOLVED nobody knows whether it happened: look, find out, settle.",
             {{"the first of them, and how to settle it",
-              CommandLine(session.globals().server, "inspect").Id(operation.id()).ToString()}}};
+              CommandLine(session.globals().target, "inspect").Id(operation.id()).ToString()}}};
   }
   return {};
 }
 
 ExitCode RunList(const ListOptions& options, Session& session) {
   v1::ListOperationsResponse all;
-  if (const auto error = ListAll(options, session, &all)) {
+  if (const auto error =
+          ListPages(session.connection(), MakeRequest(options), options.limit, &all)) {
     v1::OperationId id;
     id.set_namespace_(options.name);
     return session.Fail(*error, session.Failed("list", /*changes=*/false, id));

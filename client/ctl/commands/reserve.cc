@@ -47,7 +47,7 @@ v1::ReserveRequest MakeRequest(const ReserveOptions& options, const Session& ses
 // change, or was standard input.
 std::string RepeatOf(const ReserveOptions& options, const v1::ReserveRequest& request,
                      const Session& session) {
-  CommandLine command(session.globals().server, "reserve");
+  CommandLine command(session.globals().target, "reserve");
   command.Id(options.id).Flag("attempt-id", request.attempt_id());
   if (request.has_fingerprint()) {
     command.Flag("fingerprint", FormatFingerprint(request.fingerprint()));

@@ -135,6 +135,7 @@ void AddResolve(CLI::App* app, Action* action) {
   SetFooter(AddKind(resolve, "abandoned", "Nobody will ever know: duplicates are told to stop",
                     Resolution::kAbandoned, action, &options),
             kExitCodes);
+  AddResolveCsv(resolve, action);
 }
 
 }  // namespace idempotency::ctl

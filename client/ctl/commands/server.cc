@@ -3,6 +3,7 @@
 
 #include "client/ctl/commands/commands.h"
 #include "client/ctl/commands/options.h"
+#include "client/ctl/completion.h"
 #include "google/protobuf/struct.pb.h"
 #include "grpc/health/v1/health.pb.h"
 
@@ -24,9 +25,22 @@ ExitCode RunHealth(const HealthOptions& options, Session& session) {
   }
   const auto status = response.status();
   session.Show(response, grpc::health::v1::HealthCheckResponse::ServingStatus_Name(status) + ": " +
-                             session.globals().server + "\n");
+                             session.globals().target.server + "\n");
   return status == grpc::health::v1::HealthCheckResponse::SERVING ? ExitCode::kOk
                                                                   : ExitCode::kNotServing;
+}
+
+struct CompletionOptions {
+  const CLI::App* app = nullptr;
+  std::string shell;
+};
+
+ExitCode RunCompletion(const CompletionOptions& options, Session& session) {
+  google::protobuf::Struct document;
+  const std::string script = CompletionScript(*options.app, options.shell);
+  (*document.mutable_fields())["script"].set_string_value(script);
+  session.Show(document, script);
+  return ExitCode::kOk;
 }
 
 struct VersionOptions {};
@@ -54,6 +68,20 @@ void AddHealth(CLI::App* app, Action* action) {
       ->type_name("NAME");
   SetFooter(command, "\nExit codes: 0 serving, 6 not serving, 2 usage, 3 refused, 4 no answer.\n");
   OnNamed(command, action, options, &RunHealth);
+}
+
+void AddCompletion(CLI::App* app, Action* action) {
+  const auto options = std::make_shared<CompletionOptions>();
+  options->app = app;
+  CLI::App* command = AddCommand(app, "completion", "A script that completes commands and options");
+  command->add_option("SHELL", options->shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}).description(""))
+      ->type_name("");
+  SetFooter(command,
+            "\nExit codes: 0 printed, 2 usage.\n\nExample:\n"
+            "  source <(idempotencyctl completion bash)\n");
+  OnNamed(command, action, options, &RunCompletion);
 }
 
 void AddVersion(CLI::App* app, Action* action) {

@@ -1,0 +1,23 @@
+// Lists that the service gives page by page, as one. A page may be short or empty: only a missing
+// token ends them.
+#ifndef IDEMPOTENCY_CLIENT_CTL_PAGES_H_
+#define IDEMPOTENCY_CLIENT_CTL_PAGES_H_
+
+#include <cstdint>
+
+#include "client/ctl/connection.h"
+
+namespace idempotency::ctl {
+
+// What lists take where nothing is said.
+inline constexpr int64_t kDefaultListLimit = 100;
+
+// At most `limit` operations; 0: all. Where there may be more, *all has the token of the next page.
+Connection::Error ListPages(Connection& connection, v1::ListOperationsRequest request,
+                            int64_t limit, v1::ListOperationsResponse* all);
+
+Connection::Error ListPages(Connection& connection, v1::ListNamespacesResponse* all);
+
+}  // namespace idempotency::ctl
+
+#endif  // IDEMPOTENCY_CLIENT_CTL_PAGES_H_
