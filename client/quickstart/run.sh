@@ -4,8 +4,17 @@
 #   run.sh BUILD_DIR PATH_OF_IDEMPOTENCYD
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
+usage="usage: run.sh BUILD_DIR PATH_OF_IDEMPOTENCYD"
+case "${1:-}" in
+  -h | --help)
+    echo "$usage"
+    echo
+    echo "Starts idempotencyd and the bank, tells the story of quickstart.cc, and runs the recipes."
+    exit 0
+    ;;
+esac
 if [ $# -ne 2 ]; then
-  echo "usage: run.sh BUILD_DIR PATH_OF_IDEMPOTENCYD" >&2
+  echo "$usage" >&2
   exit 2
 fi
 build=$1

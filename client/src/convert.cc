@@ -256,6 +256,13 @@ absl::Status CheckTexts(const ResolveRequest& request) {
   return TextCheck()(request.id)("actor", request.actor)("etag", request.etag).Result();
 }
 
+absl::Status CheckTexts(const ListOperationsRequest& request) {
+  return TextCheck()("namespace", request.name_space)("scope", request.scope)(
+             "key_prefix", request.key_prefix)("operation_ref", request.operation_ref)(
+             "page_token", request.page_token)
+      .Result();
+}
+
 // --- Requests ------------------------------------------------------------------------------------
 
 v1::ReserveRequest ToProto(const ReserveRequest& request) {
@@ -355,6 +362,21 @@ v1::ResolveOperationRequest ToProto(const ResolveRequest& request) {
   return out;
 }
 
+v1::ListOperationsRequest ToProto(const ListOperationsRequest& request) {
+  v1::ListOperationsRequest out;
+  out.set_namespace_(request.name_space);
+  out.set_scope(request.scope);
+  out.set_key_prefix(request.key_prefix);
+  out.set_operation_ref(request.operation_ref);
+  for (const OperationState state : request.states) {
+    out.add_states(static_cast<v1::OperationState>(state));
+  }
+  if (request.min_age != Duration(0)) Set(request.min_age, out.mutable_min_age());
+  out.set_page_size(static_cast<int32_t>(std::min(request.page_size, kMaxListPage)));
+  out.set_page_token(request.page_token);
+  return out;
+}
+
 // --- Responses -----------------------------------------------------------------------------------
 
 ReserveResponse FromProto(const v1::ReserveResponse& response) {
@@ -395,6 +417,15 @@ GetOperationResponse FromProto(const v1::GetOperationResponse& response) {
 
 Operation FromProto(const v1::ResolveOperationResponse& response) {
   return FromProto(response.operation());
+}
+
+ListOperationsResponse FromProto(const v1::ListOperationsResponse& response) {
+  ListOperationsResponse out;
+  for (const v1::Operation& operation : response.operations()) {
+    out.operations.push_back(FromProto(operation));
+  }
+  out.next_page_token = response.next_page_token();
+  return out;
 }
 
 }  // namespace idempotency::internal

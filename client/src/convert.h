@@ -10,6 +10,7 @@
 #define IDEMPOTENCY_CLIENT_SRC_CONVERT_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -27,6 +28,8 @@ inline constexpr size_t kMaxBodyBytes = 3 * 1024 * 1024;
 inline constexpr size_t kMaxSentMetadataBytes = 64 * 1024;
 inline constexpr size_t kMaxLongTextBytes = 1024;
 inline constexpr size_t kMaxShortTextBytes = 255;
+// More than these on a page are taken as these.
+inline constexpr uint32_t kMaxListPage = 1000;
 
 // INVALID_FIELD naming the first text that is not UTF-8.
 absl::Status CheckTexts(const ReserveRequest& request);
@@ -36,6 +39,7 @@ absl::Status CheckTexts(const ReleaseRequest& request);
 absl::Status CheckTexts(const MarkUnresolvedRequest& request);
 absl::Status CheckTexts(const GetOperationRequest& request);
 absl::Status CheckTexts(const ResolveRequest& request);
+absl::Status CheckTexts(const ListOperationsRequest& request);
 
 v1::ReserveRequest ToProto(const ReserveRequest& request);
 v1::RenewRequest ToProto(const RenewRequest& request);
@@ -44,6 +48,7 @@ v1::ReleaseRequest ToProto(const ReleaseRequest& request);
 v1::MarkUnresolvedRequest ToProto(const MarkUnresolvedRequest& request);
 v1::GetOperationRequest ToProto(const GetOperationRequest& request);
 v1::ResolveOperationRequest ToProto(const ResolveRequest& request);
+v1::ListOperationsRequest ToProto(const ListOperationsRequest& request);
 
 // Numbers of enums that the library does not know stay what they are where they fit into a byte,
 // and become unspecified where they do not. Spans saturate at the ends of Duration.
@@ -54,6 +59,7 @@ ReleaseResponse FromProto(const v1::ReleaseResponse& response);
 MarkUnresolvedResponse FromProto(const v1::MarkUnresolvedResponse& response);
 GetOperationResponse FromProto(const v1::GetOperationResponse& response);
 Operation FromProto(const v1::ResolveOperationResponse& response);
+ListOperationsResponse FromProto(const v1::ListOperationsResponse& response);
 
 // Rounded up: for what is waited for.
 Duration FromProtoUp(const google::protobuf::Duration& duration);

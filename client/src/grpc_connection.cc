@@ -98,6 +98,12 @@ absl::StatusOr<Operation> GrpcConnection::Resolve(const ResolveRequest& request,
       *wires_, wires_->admin(), &Admin::ResolveOperation, request, options);
 }
 
+absl::StatusOr<ListOperationsResponse> GrpcConnection::ListOperations(
+    const ListOperationsRequest& request, const CallOptions& options) {
+  return Call<v1::ListOperationsRequest, v1::ListOperationsResponse>(
+      *wires_, wires_->admin(), &Admin::ListOperations, request, options);
+}
+
 void GrpcConnection::AsyncRenew(RenewRequest request, CallOptions options, RenewDone done) {
   if (absl::Status bad = CheckTexts(request); !bad.ok()) return std::move(done)(std::move(bad));
   auto call = std::make_unique<RenewCall>(wires_, std::move(done));

@@ -29,6 +29,8 @@ class GrpcConnection final : public Connection {
                                                     const CallOptions& options) override;
   absl::StatusOr<Operation> Resolve(const ResolveRequest& request,
                                     const CallOptions& options) override;
+  absl::StatusOr<ListOperationsResponse> ListOperations(const ListOperationsRequest& request,
+                                                        const CallOptions& options) override;
   void AsyncRenew(RenewRequest request, CallOptions options, RenewDone done) override;
 
  private:

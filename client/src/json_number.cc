@@ -9,6 +9,8 @@ namespace {
 // ECMAScript writes integers up to 21 digits and fractions from 1e-6 on without exponent.
 constexpr int64_t kMaxPlainIntegerDigits = 21;
 constexpr int64_t kMaxPlainFractionZeros = 5;
+// The largest exponent that can be read, and so the largest that is written.
+constexpr int64_t kMaxExponent = 999'999'999;
 
 std::optional<int64_t> ReadExponent(bool negative, std::string_view digits) {
   digits.remove_prefix(std::min(digits.find_first_not_of('0'), digits.size()));
@@ -28,10 +30,12 @@ std::string Write(const std::string& digits, int64_t point) {
     const auto before = static_cast<size_t>(point);
     return digits.substr(0, before) + "." + digits.substr(before);
   }
-  if (-kMaxPlainFractionZeros <= point && point <= 0) return "0." + Zeros(-point) + digits;
+  if (-kMaxPlainFractionZeros <= point && point <= 0) {
+    return std::string("0.").append(Zeros(-point)).append(digits);
+  }
   const int64_t exponent = point - 1;
   std::string text = digits.substr(0, 1);
-  if (count > 1) text += "." + digits.substr(1);
+  if (count > 1) text.append(".").append(digits, 1);
   text += exponent < 0 ? "e-" : "e+";
   return text + std::to_string(exponent < 0 ? -exponent : exponent);
 }
@@ -49,7 +53,8 @@ std::optional<std::string> CanonicalNumber(const JsonNumberParts& parts) {
   digits.erase(0, first);
   const int64_t point =
       static_cast<int64_t>(parts.integer.size()) - static_cast<int64_t>(first) + *exponent;
-  return (parts.negative ? "-" : "") + Write(digits, point);
+  if (point - 1 > kMaxExponent || point - 1 < -kMaxExponent) return std::nullopt;
+  return std::string(parts.negative ? "-" : "").append(Write(digits, point));
 }
 
 }  // namespace idempotency::internal

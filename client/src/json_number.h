@@ -18,7 +18,8 @@
 
 namespace idempotency::internal {
 
-// Digits of an exponent, leading zeros not counted.
+// Digits of an exponent, leading zeros not counted: of the one that is read, and of the one that
+// is written.
 inline constexpr size_t kMaxJsonExponentDigits = 9;
 
 struct JsonNumberParts {
@@ -29,7 +30,7 @@ struct JsonNumberParts {
   std::string_view exponent;  // digits; may be empty
 };
 
-// nullopt where the exponent has too many digits.
+// nullopt where either exponent has too many digits.
 std::optional<std::string> CanonicalNumber(const JsonNumberParts& parts);
 
 }  // namespace idempotency::internal

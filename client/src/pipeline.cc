@@ -66,9 +66,9 @@ class Pipeline::Stream final
     return absl::OkStatus();
   }
 
-  void Write(v1::PipelineRequest request) {
+  void Write(std::shared_ptr<const v1::PipelineRequest> request) {
     request_ = std::move(request);
-    StartWrite(&request_);
+    StartWrite(request_.get());
   }
 
   void Release() { RemoveHold(); }
@@ -78,10 +78,11 @@ class Pipeline::Stream final
   void OnReadDone(bool ok) override {
     const InReaction reaction;
     if (!ok) return pipeline_->OnReadEnd();
-    Ended ended = pipeline_->OnResponse(&response_);
+    Todo todo = pipeline_->OnResponse(&response_);
+    const std::shared_ptr<Pipeline> pipeline = pipeline_;
     // From here on the stream may be gone.
     StartRead(&response_);
-    for (auto& [done, answer] : ended) std::move(done)(std::move(answer));
+    pipeline->Do(std::move(todo));
   }
 
   void OnWriteDone(bool ok) override {
@@ -102,7 +103,7 @@ class Pipeline::Stream final
   // The last to go.
   const std::shared_ptr<Pipeline> pipeline_;
   grpc::ClientContext context_;
-  v1::PipelineRequest request_;
+  std::shared_ptr<const v1::PipelineRequest> request_;
   v1::PipelineResponse response_;
   std::shared_ptr<Stream> self_;
 };
@@ -141,8 +142,10 @@ bool Pipeline::Forget(uint64_t tag, Why why) {
     if (flight == flights_.end()) return false;
     forgotten = std::move(flight->second);
     flights_.erase(flight);
+    Close(forgotten);
     const bool silence = forgotten.heard_before == heard_ && stream_ != nullptr && !broken_;
     if (why == Why::kTimedOut && silence) todo.cancel = stream_;
+    if (stream_ != nullptr) Advance(&todo);
   }
   Do(std::move(todo));
   return true;
@@ -166,6 +169,7 @@ void Pipeline::EndAll(const absl::Status& status, Todo* todo) {
   }
   flights_.clear();
   unwritten_.clear();
+  open_messages_.clear();
 }
 
 // --- What happens next ---------------------------------------------------------------------------
@@ -184,27 +188,39 @@ void Pipeline::Advance(Todo* todo) {
     if (!std::exchange(released_, true)) todo->release = stream_;
     return;
   }
+  if (open_messages_.size() >= kMaxOpenMessages) return;
   todo->request = TakeRequest();
-  if (todo->request.commands().empty()) return;
+  if (todo->request == nullptr) return;
   writing_ = true;
   todo->write = stream_;
 }
 
-v1::PipelineRequest Pipeline::TakeRequest() {
-  v1::PipelineRequest request;
+void Pipeline::Close(const Flight& flight) {
+  const auto message = open_messages_.find(flight.message);
+  if (message == open_messages_.end()) return;
+  if (--message->second.unanswered == 0) open_messages_.erase(message);
+}
+
+std::shared_ptr<const v1::PipelineRequest> Pipeline::TakeRequest() {
+  Message message{std::make_shared<v1::PipelineRequest>()};
   size_t bytes = 0;
-  while (!unwritten_.empty() &&
-         static_cast<size_t>(request.commands_size()) < kMaxPipelineCommands) {
-    const auto flight = flights_.find(unwritten_.front());
-    if (flight != flights_.end()) {
-      bytes += flight->second.bytes;
-      if (bytes > kMaxPipelineBytes && request.commands_size() > 0) break;
-      // Kept, for the case that the stream breaks.
-      *request.add_commands() = flight->second.command;
-      flight->second.heard_before = heard_;
+  while (!unwritten_.empty() && message.unanswered < kMaxPipelineCommands) {
+    const auto entry = flights_.find(unwritten_.front());
+    if (entry != flights_.end()) {
+      Flight& flight = entry->second;
+      bytes += flight.bytes;
+      if (bytes > kMaxPipelineBytes && message.unanswered > 0) break;
+      flight.written = message.request->add_commands();
+      flight.written->Swap(&flight.command);
+      flight.heard_before = heard_;
+      flight.message = last_message_ + 1;
+      ++message.unanswered;
     }
     unwritten_.pop_front();
   }
+  if (message.unanswered == 0) return nullptr;
+  std::shared_ptr<const v1::PipelineRequest> request = message.request;
+  open_messages_.emplace(++last_message_, std::move(message));
   return request;
 }
 
@@ -230,17 +246,19 @@ void Pipeline::OnOpened(const absl::Status& opened, Todo* todo) {
 
 // --- What the stream says ------------------------------------------------------------------------
 
-Pipeline::Ended Pipeline::OnResponse(v1::PipelineResponse* response) {
-  Ended ended;
+Pipeline::Todo Pipeline::OnResponse(v1::PipelineResponse* response) {
+  Todo todo;
   absl::MutexLock lock(&mutex_);
   ++heard_;
   for (v1::Result& result : *response->mutable_results()) {
     const auto flight = flights_.find(result.tag());
     if (flight == flights_.end()) continue;  // forgotten
-    ended.emplace_back(std::move(flight->second.done), PipelineAnswer{std::move(result)});
+    todo.ended.emplace_back(std::move(flight->second.done), PipelineAnswer{std::move(result)});
+    Close(flight->second);
     flights_.erase(flight);
   }
-  return ended;
+  Advance(&todo);
+  return todo;
 }
 
 void Pipeline::OnReadEnd() {
@@ -276,6 +294,8 @@ void Pipeline::OnStreamEnd(const absl::Status& status) {
       const auto flight = next++;
       ++flight->second.broken_streams;
       flight->second.heard_before = std::nullopt;
+      if (flight->second.written != nullptr) flight->second.command.Swap(flight->second.written);
+      flight->second.written = nullptr;
       if (!refused && flight->second.broken_streams < kMaxBrokenStreams) {
         unwritten_.push_back(flight->first);
         continue;
@@ -285,6 +305,7 @@ void Pipeline::OnStreamEnd(const absl::Status& status) {
           PipelineAnswer{.result = refused ? status : Broken(status), .stream_refused = refused});
       flights_.erase(flight);
     }
+    open_messages_.clear();
     Advance(&todo);
   }
   Do(std::move(todo));

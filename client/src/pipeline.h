@@ -1,6 +1,7 @@
 // One Pipeline stream for all commands of a process.
 //
-//   write: while one message is being written, commands gather for the next
+//   write: while one message is being written, or kMaxOpenMessages have not been answered yet,
+//          commands gather for the next
 //   read:  results find their commands by tag, in any order
 //   break: a new stream is opened, and what was not answered is sent again in its first order; a
 //          command under which a second stream breaks fails, and the caller's policy decides
@@ -33,6 +34,9 @@ namespace idempotency::internal {
 
 inline constexpr size_t kMaxPipelineCommands = 1024;
 inline constexpr size_t kMaxPipelineBytes = 1024 * 1024;
+// While one message is being answered, the next is on its way; what comes meanwhile shares a
+// message, which costs both sides less. One or two callers never wait for others.
+inline constexpr size_t kMaxOpenMessages = 2;
 // Streams that may break under one command.
 inline constexpr uint32_t kMaxBrokenStreams = 2;
 
@@ -71,12 +75,20 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   struct Gate;
 
   struct Flight {
+    // Where it is in a message: the message keeps it, for the case that the stream breaks.
     v1::Command command;
+    v1::Command* written = nullptr;
     size_t bytes = 0;
     Done done;
     uint32_t broken_streams = 0;
     // How many messages the stream had brought when it was written; unset: it is not written.
     std::optional<uint64_t> heard_before;
+    // The message that it was written in last.
+    uint64_t message = 0;
+  };
+  struct Message {
+    std::shared_ptr<v1::PipelineRequest> request;
+    size_t unanswered = 0;
   };
   using Ended = std::vector<std::pair<Done, PipelineAnswer>>;
 
@@ -84,7 +96,7 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   struct Todo {
     std::shared_ptr<Stream> open;
     std::shared_ptr<Stream> write;
-    v1::PipelineRequest request;
+    std::shared_ptr<const v1::PipelineRequest> request;
     std::shared_ptr<Stream> release;
     std::shared_ptr<Stream> cancel;
     Ended ended;
@@ -92,13 +104,16 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
 
   // Adds what can be done now.
   void Advance(Todo* todo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  v1::PipelineRequest TakeRequest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Null: there is nothing to be written.
+  std::shared_ptr<const v1::PipelineRequest> TakeRequest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Nothing more will come for the command.
+  void Close(const Flight& flight) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndAll(const absl::Status& status, Todo* todo) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Do(Todo todo) ABSL_LOCKS_EXCLUDED(mutex_);
   void OnOpened(const absl::Status& opened, Todo* todo) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Of the stream.
-  Ended OnResponse(v1::PipelineResponse* response) ABSL_LOCKS_EXCLUDED(mutex_);
+  Todo OnResponse(v1::PipelineResponse* response) ABSL_LOCKS_EXCLUDED(mutex_);
   void OnReadEnd() ABSL_LOCKS_EXCLUDED(mutex_);
   void OnWritten() ABSL_LOCKS_EXCLUDED(mutex_);
   void OnStreamEnd(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -113,6 +128,10 @@ class Pipeline : public std::enable_shared_from_this<Pipeline> {
   std::map<uint64_t, Flight> flights_ ABSL_GUARDED_BY(mutex_);
   // Tags to be written; some of them may have been forgotten since.
   std::deque<uint64_t> unwritten_ ABSL_GUARDED_BY(mutex_);
+
+  uint64_t last_message_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Of the stream: those that have not been answered wholly.
+  std::map<uint64_t, Message> open_messages_ ABSL_GUARDED_BY(mutex_);
 
   // The one stream there is.
   std::shared_ptr<Stream> stream_ ABSL_GUARDED_BY(mutex_);

@@ -191,6 +191,11 @@ absl::StatusOr<Operation> PipelinedConnection::Resolve(const ResolveRequest& req
   return unary_.Resolve(request, options);
 }
 
+absl::StatusOr<ListOperationsResponse> PipelinedConnection::ListOperations(
+    const ListOperationsRequest& request, const CallOptions& options) {
+  return unary_.ListOperations(request, options);
+}
+
 void PipelinedConnection::AsyncRenew(RenewRequest request, CallOptions options, RenewDone done) {
   v1::Command command;
   Put(request, &command);

@@ -37,6 +37,8 @@ class PipelinedConnection final : public Connection {
                                                     const CallOptions& options) override;
   absl::StatusOr<Operation> Resolve(const ResolveRequest& request,
                                     const CallOptions& options) override;
+  absl::StatusOr<ListOperationsResponse> ListOperations(const ListOperationsRequest& request,
+                                                        const CallOptions& options) override;
   void AsyncRenew(RenewRequest request, CallOptions options, RenewDone done) override;
 
  private:

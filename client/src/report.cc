@@ -99,7 +99,7 @@ Judgement Reporter::Judge(EffectResult effect) const {
   // Nothing can have been sent: fn never got as far as Dispatch.
   const bool not_started = !held_.may_have_started() && !effect.response.has_value() &&
                            effect.certainty == EffectResult::Certainty::kClassify;
-  if (not_started) return Judgement{kNothingHappened, std::move(effect)};
+  if (not_started) return Judgement{kNothingHappened, std::move(effect), {}};
   Judgement judgement = JudgeEffect(std::move(effect), held_.number(), context_.options);
   const bool unknown = judgement.classification.disposition == Disposition::kUnknown;
   if (!unknown || !context_.options.look_up) return judgement;
@@ -111,7 +111,10 @@ Judgement Reporter::Judge(EffectResult effect) const {
   operation.provider_request_id = judgement.effect.provider_request_id;
   LookUp found = context_.options.look_up(operation);
   // Not there yet is not "did not happen": the call may still be on its way.
-  if (found.found != LookUp::Found::kHappened) return judgement;
+  if (found.found != LookUp::Found::kHappened) {
+    judgement.evidence = std::move(found.evidence);
+    return judgement;
+  }
   judgement.classification.disposition =
       found.verdict == Verdict::kFailed ? Disposition::kFailed : Disposition::kSucceeded;
   judgement.effect.response = std::move(found.response);
@@ -132,7 +135,7 @@ RunResult Reporter::Report(Judgement judgement) const {
     case Disposition::kUnknown:
       break;
   }
-  return ReportUnknown(std::move(judgement.effect), judgement.classification);
+  return ReportUnknown(std::move(judgement));
 }
 
 // Whatever becomes of the record, the caller gets the real answer.
@@ -178,9 +181,9 @@ RunResult Reporter::Free(RunResult result, const std::string& detail) const {
   return result;
 }
 
-RunResult Reporter::ReportUnknown(EffectResult effect, const Classification& classification) const {
-  const absl::StatusOr<MarkUnresolvedResponse> marked = MarkUnresolved(effect, classification);
-  RunResult result = Unknown(std::move(effect));
+RunResult Reporter::ReportUnknown(Judgement judgement) const {
+  const absl::StatusOr<MarkUnresolvedResponse> marked = MarkUnresolved(judgement);
+  RunResult result = Unknown(std::move(judgement.effect));
   if (marked.ok()) {
     result.operation = marked->operation;
     result.next_step = marked->next_step;
@@ -199,7 +202,7 @@ void Reporter::ReportException() const {
     (void)Release("an exception before the call was dispatched");
     return;
   }
-  (void)MarkUnresolved(EffectResult::Failed(absl::UnknownError("an exception")), kUnknown);
+  (void)MarkUnresolved({kUnknown, EffectResult::Failed(absl::UnknownError("an exception")), {}});
 }
 
 absl::StatusOr<ReleaseResponse> Reporter::Release(std::string detail) const {
@@ -209,16 +212,19 @@ absl::StatusOr<ReleaseResponse> Reporter::Release(std::string detail) const {
                                         .detail = std::move(detail)});
 }
 
-absl::StatusOr<MarkUnresolvedResponse> Reporter::MarkUnresolved(
-    const EffectResult& effect, const Classification& classification) const {
-  return context_.Settle(&Connection::MarkUnresolved,
-                         MarkUnresolvedRequest{.id = context_.request.id,
-                                               .fencing_token = held_.fencing_token(),
-                                               .cause = classification.cause,
-                                               .detail = std::string(effect.error.message()),
-                                               .provider_request_id = effect.provider_request_id,
-                                               .retry_after = effect.retry_after,
-                                               .reconcile_first = classification.reconcile_first});
+absl::StatusOr<MarkUnresolvedResponse> Reporter::MarkUnresolved(const Judgement& judgement) const {
+  const EffectResult& effect = judgement.effect;
+  MarkUnresolvedRequest mark{.id = context_.request.id,
+                             .fencing_token = held_.fencing_token(),
+                             .cause = judgement.classification.cause,
+                             .detail = std::string(effect.error.message()),
+                             .provider_request_id = effect.provider_request_id,
+                             .retry_after = effect.retry_after,
+                             .reconcile_first = judgement.classification.reconcile_first};
+  if (!judgement.evidence.empty()) {
+    absl::StrAppend(&mark.detail, mark.detail.empty() ? "" : "; ", "look-up: ", judgement.evidence);
+  }
+  return context_.Settle(&Connection::MarkUnresolved, mark);
 }
 
 }  // namespace idempotency::internal

@@ -13,6 +13,8 @@ namespace idempotency::internal {
 struct Judgement {
   Classification classification;
   EffectResult effect;
+  // What a look-up said that found no answer, for the history.
+  std::string evidence;
 };
 
 // Asks the classifier of the options, minding what the caller is certain of. A final failure that
@@ -41,10 +43,9 @@ class Reporter {
  private:
   RunResult ReportEnded(EffectResult effect, Verdict verdict) const;
   RunResult ReportNothingHappened(EffectResult effect) const;
-  RunResult ReportUnknown(EffectResult effect, const Classification& classification) const;
+  RunResult ReportUnknown(Judgement judgement) const;
   absl::StatusOr<ReleaseResponse> Release(std::string detail) const;
-  absl::StatusOr<MarkUnresolvedResponse> MarkUnresolved(const EffectResult& effect,
-                                                        const Classification& classification) const;
+  absl::StatusOr<MarkUnresolvedResponse> MarkUnresolved(const Judgement& judgement) const;
 
   const RunContext& context_;
   const HeldAttempt& held_;

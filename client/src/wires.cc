@@ -53,14 +53,6 @@ std::shared_ptr<grpc::Channel> MakeChannel(const ConnectionOptions& options) {
   return grpc::CreateCustomChannel(options.target, Credentials(options), arguments);
 }
 
-std::string_view WithoutPrefix(std::string_view text, std::string_view prefix) {
-  return text.substr(0, prefix.size()) == prefix ? text.substr(prefix.size()) : text;
-}
-
-bool StartsWith(std::string_view text, std::string_view prefix) {
-  return text.substr(0, prefix.size()) == prefix;
-}
-
 std::string_view Trailer(const grpc::ClientContext& context, const char* name) {
   const auto& trailers = context.GetServerTrailingMetadata();
   const auto found = trailers.find(name);
@@ -69,19 +61,6 @@ std::string_view Trailer(const grpc::ClientContext& context, const char* name) {
 }
 
 }  // namespace
-
-bool IsLocalTarget(std::string_view target) {
-  if (StartsWith(target, "unix:") || StartsWith(target, "unix-abstract:")) return true;
-  for (const std::string_view scheme : {"dns:///", "dns:", "ipv4:", "ipv6:"}) {
-    target = WithoutPrefix(target, scheme);
-  }
-  if (target == "localhost" || StartsWith(target, "localhost:")) return true;
-  if (target == "::1" || StartsWith(target, "[::1]")) return true;
-  // 127.0.0.1, and not a name such as 127.example.org.
-  const std::string_view host = target.substr(0, target.find(':'));
-  return StartsWith(host, "127.") &&
-         host.find_first_not_of("0123456789.") == std::string_view::npos;
-}
 
 gpr_timespec FromNow(Duration span) {
   return gpr_time_from_millis(std::clamp(span, Duration(0), kLongestSpan).count(), GPR_TIMESPAN);

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "client/src/local_target.h"
 #include "idempotency/connection.h"
 #include "idempotency/v1/admin_service.grpc.pb.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
@@ -18,9 +19,6 @@ namespace idempotency::internal {
 
 // The service takes no larger message.
 inline constexpr int kMaxMessageBytes = 16 * 1024 * 1024;
-
-// Whether a target can only be on this machine.
-bool IsLocalTarget(std::string_view target);
 
 // Says, while it lives, that this thread belongs to gRPC and runs one of our callbacks: it must
 // not wait for other callbacks.

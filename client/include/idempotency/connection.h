@@ -146,6 +146,25 @@ struct ResolveRequest {
   std::string etag;  // settle only what was seen
 };
 
+// For reconcilers and operators; needs their access, as Resolve does.
+struct ListOperationsRequest {
+  std::string name_space;     // required
+  std::string scope;          // empty: all that the caller may see
+  std::string key_prefix;     // empty: all keys
+  std::string operation_ref;  // exactly this one; empty: any
+  // As they are now; empty: all but FREED. Where it is just UNRESOLVED: oldest first.
+  std::vector<OperationState> states;
+  Duration min_age{0};     // last updated at least this long ago
+  uint32_t page_size = 0;  // at most 1,000; 0: 100
+  std::string page_token;  // next_page_token of the page before, with the same filter
+};
+
+struct ListOperationsResponse {
+  // Without their responses and digests. May be fewer than asked for, even none.
+  std::vector<Operation> operations;
+  std::string next_page_token;  // empty: that was all
+};
+
 class Connection {
  public:
   virtual ~Connection() = default;
@@ -164,6 +183,8 @@ class Connection {
                                                             const CallOptions& options) = 0;
   virtual absl::StatusOr<Operation> Resolve(const ResolveRequest& request,
                                             const CallOptions& options) = 0;
+  virtual absl::StatusOr<ListOperationsResponse> ListOperations(
+      const ListOperationsRequest& request, const CallOptions& options) = 0;
 
   // As Renew, without a thread that waits: `done` is called once, on any thread, and must not
   // block; it may be called before this returns, and after the connection is gone. `options.stop`
@@ -193,7 +214,7 @@ struct ConnectionOptions {
 
   // Multiplexes the calls of the process over one Pipeline stream: the same meaning, fewer
   // and larger messages. A broken stream sends again what was not answered. Calls that wait on
-  // the service, Resolve, and very large ones go on their own all the same.
+  // the service, Resolve, ListOperations, and very large ones go on their own all the same.
   bool batching = false;
 };
 

@@ -93,8 +93,8 @@ absl::StatusOr<Fingerprint> FingerprintJson(std::string_view method, std::string
 //   for all numbers that a double holds exactly as written.
 //
 // Refused: invalid JSON and UTF-8, lone surrogates, a name twice in one object, more than 128
-// levels, more than 16 MiB, exponents of more than 9 digits; a pointer that is malformed,
-// selects everything, or selects an element of an array.
+// levels, more than 16 MiB, exponents of more than 9 digits as sent or in the canonical form; a
+// pointer that is malformed, selects everything, or selects an element of an array.
 absl::StatusOr<std::string> CanonicalJson(std::string_view json_text,
                                           const std::vector<std::string>& exclude = {});
 

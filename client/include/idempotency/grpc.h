@@ -185,8 +185,9 @@ class GuardedCall {
  public:
   virtual ~GuardedCall() = default;
 
-  // For the key to hand on (provider_key), and for should_stop: the caller has gone, its deadline
-  // has passed, or the lease is lost.
+  // For the key to hand on (provider_key), and for should_stop: the caller's deadline has passed,
+  // the lease is lost, or, in a callback service, the caller has gone (a synchronous handler asks
+  // its ServerContext for that).
   virtual Attempt& attempt() = 0;
   // As the caller sent it.
   virtual const std::string& key() const = 0;

@@ -74,9 +74,9 @@ struct HttpAnswer {
 };
 
 struct ProblemOptions {
-  // "type" of a problem document is this and the problem's name ("in-progress"): best the
-  // address of your own documentation.
-  std::string type_prefix = "https://idempotencyd.dev/problems/";
+  // "type" of a problem document is this and the problem's name ("in-progress"). The default only
+  // names the problem, and is no address (RFC 4151); better is that of your own documentation.
+  std::string type_prefix = "tag:idempotencyd.dev,2026:problem/";
 };
 
 // What differs from a replay is a problem document (RFC 9457, application/problem+json) with

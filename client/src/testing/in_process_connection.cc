@@ -152,6 +152,11 @@ absl::StatusOr<Operation> InProcessConnection::Resolve(const ResolveRequest& req
   return state_->Do(&Ledger::Resolve, request, *environment_);
 }
 
+absl::StatusOr<ListOperationsResponse> InProcessConnection::ListOperations(
+    const ListOperationsRequest& request, const CallOptions& /*options*/) {
+  return state_->Do(&Ledger::List, request, *environment_);
+}
+
 void InProcessConnection::AsyncRenew(RenewRequest request, CallOptions options, RenewDone done) {
   std::move(done)(Renew(request, options));
 }

@@ -154,6 +154,37 @@ UnresolvedCause CauseOf(UnresolvedCause given) {
   return callers ? given : UnresolvedCause::kOther;
 }
 
+// --- Lists ---------------------------------------------------------------------------------------
+
+absl::Status CheckList(const ListOperationsRequest& request) {
+  if (!IsNamespace(request.name_space)) return Invalid("namespace");
+  if (request.scope.size() > 255) return Invalid("scope");
+  if (request.key_prefix.size() > 255) return Invalid("key_prefix");
+  if (request.operation_ref.size() > 255) return Invalid("operation_ref");
+  return request.min_age < Duration(0) ? Invalid("min_age") : absl::OkStatus();
+}
+
+bool IsListed(const Entry& entry, const ListOperationsRequest& request, SystemTime now) {
+  const Operation& kept = entry.kept;
+  const std::vector<OperationState>& states = request.states;
+  const bool in_states = states.empty()
+                             ? entry.state != OperationState::kFreed
+                             : std::find(states.begin(), states.end(), entry.state) != states.end();
+  return in_states && kept.id.name_space == request.name_space &&
+         (request.scope.empty() || kept.id.scope == request.scope) &&
+         kept.id.key.starts_with(request.key_prefix) &&
+         (request.operation_ref.empty() || kept.owner.operation_ref == request.operation_ref) &&
+         now - kept.update_time.value_or(now) >= request.min_age;
+}
+
+// Texts in the order of the list, never empty: also the page tokens.
+std::string PlaceInList(const Entry& entry, bool oldest_first) {
+  const int64_t since = oldest_first ? entry.unknown->since.time_since_epoch().count() : 0;
+  std::string place = absl::StrCat(absl::Dec(since, absl::kZeroPad20), entry.kept.id.scope);
+  place += '\0';  // in no scope
+  return place + entry.kept.id.key;
+}
+
 // --- Rows of Reserve -----------------------------------------------------------------------------
 
 // A missing fingerprint is not compared where the namespace makes it optional.
@@ -226,11 +257,15 @@ std::optional<Operation> Ledger::Find(const OperationId& id, SystemTime now) {
   return View(*entry, PolicyOf(id), now, Shown{.digest = true, .response = true});
 }
 
-std::vector<Operation> Ledger::All(SystemTime now) {
+std::vector<OperationId> Ledger::Ids() const {
   std::vector<OperationId> ids;
   for (const auto& [place, entry] : entries_) ids.push_back(entry.kept.id);
+  return ids;
+}
+
+std::vector<Operation> Ledger::All(SystemTime now) {
   std::vector<Operation> all;
-  for (const OperationId& id : ids) {
+  for (const OperationId& id : Ids()) {
     if (std::optional<Operation> one = Find(id, now)) all.push_back(*std::move(one));
   }
   return all;
@@ -680,6 +715,31 @@ absl::StatusOr<Operation> Ledger::Resolve(const ResolveRequest& request, SystemT
   }
   entry->Touch(now);
   return view();
+}
+
+absl::StatusOr<ListOperationsResponse> Ledger::List(const ListOperationsRequest& request,
+                                                    SystemTime now) {
+  if (absl::Status wrong = CheckList(request); !wrong.ok()) return wrong;
+  const bool oldest_first = request.states == std::vector{OperationState::kUnresolved};
+  std::map<std::string, Operation> found;
+  for (const OperationId& id : Ids()) {
+    const Entry* entry = At(id, now);
+    if (entry == nullptr || !IsListed(*entry, request, now)) continue;
+    const std::string place = PlaceInList(*entry, oldest_first);
+    if (place > request.page_token) found.emplace(place, View(*entry, PolicyOf(id), now, Shown{}));
+  }
+  ListOperationsResponse page;
+  const size_t size = request.page_size == 0 ? 100 : std::min<size_t>(request.page_size, 1000);
+  std::string last;
+  for (auto& [place, operation] : found) {
+    if (page.operations.size() == size) {
+      page.next_page_token = last;
+      break;
+    }
+    page.operations.push_back(std::move(operation));
+    last = place;
+  }
+  return page;
 }
 
 }  // namespace idempotency::testing

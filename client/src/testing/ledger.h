@@ -33,6 +33,8 @@ class Ledger {
   absl::StatusOr<GetOperationResponse> Get(const GetOperationRequest& request, SystemTime now);
   absl::StatusOr<Operation> Resolve(const ResolveRequest& request, SystemTime now);
 
+  absl::StatusOr<ListOperationsResponse> List(const ListOperationsRequest& request, SystemTime now);
+
   // The longest wait that its namespace allows.
   Duration MaxWait(const OperationId& id) const { return PolicyOf(id).max_wait; }
   std::optional<Operation> Find(const OperationId& id, SystemTime now);
@@ -58,6 +60,7 @@ class Ledger {
   using Place = std::tuple<std::string, std::string, std::string>;
 
   const NamespacePolicy& PolicyOf(const OperationId& id) const;
+  std::vector<OperationId> Ids() const;
   // What is there now, or null.
   Entry* At(const OperationId& id, SystemTime now);
 

@@ -86,7 +86,8 @@ ReviewAnswer Scenario::CallUntilAnswered() {
   }
   if (!answer.answered) {
     Remark(
-        "it ends without an answer: somebody has to find out, or the handler is given a look-up");
+        "it ends without an answer: somebody has to find out, or the handler is given a look-up, "
+        "and a name to settle in what it finds (RunOptions::look_up, reconciler)");
   }
   return answer;
 }

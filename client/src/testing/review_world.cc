@@ -215,6 +215,11 @@ absl::StatusOr<Operation> ReviewProcess::Resolve(const ResolveRequest& request,
   return Pass(&Connection::Resolve, request, options);
 }
 
+absl::StatusOr<ListOperationsResponse> ReviewProcess::ListOperations(
+    const ListOperationsRequest& request, const CallOptions& options) {
+  return Pass(&Connection::ListOperations, request, options);
+}
+
 void ReviewProcess::AsyncRenew(RenewRequest request, CallOptions options, RenewDone done) {
   if (absl::Status reaches = Reaches(); !reaches.ok()) return std::move(done)(std::move(reaches));
   service_->AsyncRenew(std::move(request), std::move(options), std::move(done));

@@ -112,6 +112,8 @@ class ReviewProcess final : public Connection, public ReviewedProvider {
                                                     const CallOptions& options) override;
   absl::StatusOr<Operation> Resolve(const ResolveRequest& request,
                                     const CallOptions& options) override;
+  absl::StatusOr<ListOperationsResponse> ListOperations(const ListOperationsRequest& request,
+                                                        const CallOptions& options) override;
   void AsyncRenew(RenewRequest request, CallOptions options, RenewDone done) override;
 
   // ReviewedProvider:

@@ -11,7 +11,8 @@
 //
 // It is small and written apart from the service; a scripted test runs on both and holds them
 // together (tests/client/testing). What it leaves out: who may do what, quotas and load, the look
-// at keys for personal data, limits of metadata, labels and texts, history, and a clock in doubt.
+// at keys for personal data, limits of metadata, labels and texts, history, a clock in doubt, and
+// whether a page token belongs to its filter.
 #ifndef IDEMPOTENCY_TESTING_IN_PROCESS_CONNECTION_H_
 #define IDEMPOTENCY_TESTING_IN_PROCESS_CONNECTION_H_
 
@@ -96,6 +97,8 @@ class InProcessConnection : public Connection {
                                                     const CallOptions& options) override;
   absl::StatusOr<Operation> Resolve(const ResolveRequest& request,
                                     const CallOptions& options) override;
+  absl::StatusOr<ListOperationsResponse> ListOperations(const ListOperationsRequest& request,
+                                                        const CallOptions& options) override;
   // Calls `done` before it returns.
   void AsyncRenew(RenewRequest request, CallOptions options, RenewDone done) override;
 

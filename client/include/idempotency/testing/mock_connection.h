@@ -28,6 +28,8 @@ class MockConnection : public Connection {
               (const GetOperationRequest&, const CallOptions&), (override));
   MOCK_METHOD(absl::StatusOr<Operation>, Resolve, (const ResolveRequest&, const CallOptions&),
               (override));
+  MOCK_METHOD(absl::StatusOr<ListOperationsResponse>, ListOperations,
+              (const ListOperationsRequest&, const CallOptions&), (override));
   // `done` may be called at once or kept for later.
   MOCK_METHOD(void, AsyncRenew, (RenewRequest, CallOptions, RenewDone), (override));
 };

@@ -8,7 +8,8 @@
 //          .fingerprint = FingerprintBytes("POST", "/charges", call.request),
 //          .first_sent = call.first_sent},
 //         [&](Attempt& attempt) { return call.provider.Do(attempt.provider_key(), call.request); },
-//         {.look_up = [&](const Operation&) { return call.provider.Find(ProviderKey(call.id)); }});
+//         {.look_up = [&](const Operation&) { return call.provider.Find(ProviderKey(call.id)); },
+//          .reconciler = "charges"});
 //     return ReviewAnswer::Of(result);
 //   });
 //   EXPECT_TRUE(report.passed()) << report.Text();
