@@ -68,6 +68,8 @@ def canonical_number(text: str) -> str:
         plain = stripped[:point] + "." + stripped[point:]
     elif -6 < point <= 0:
         plain = "0." + "0" * -point + stripped
+    elif abs(point - 1) > 999_999_999:
+        raise Refused("exponent")
     else:
         rest = "." + stripped[1:] if len(stripped) > 1 else ""
         plain = f"{stripped[0]}{rest}e{point - 1:+d}"

@@ -35,6 +35,19 @@ TEST(CommandLine, OperandsLikeOptionsAreFencedOff) {
   }
 }
 
+TEST(CommandLine, NamesWhatItTakesToReachTheServer) {
+  Target target("h:1");
+  target.tls = true;
+  target.ca_file = "a b.pem";
+  target.certificate_file = "c";
+  target.key_file = "k";
+  target.server_name = "n";
+  target.token_file = "t";
+  EXPECT_EQ(CommandLine(target, "health").ToString(),
+            "idempotencyctl --server=h:1 --tls --ca='a b.pem' --cert=c --key=k --server-name=n "
+            "--token-file=t health");
+}
+
 TEST(SameCommand, NamesTheServerThatTheEnvironmentGave) {
   EXPECT_EQ(SameCommand("h:1", {"get", "a", "", "c d"}),
             "idempotencyctl --server=h:1 get a '' 'c d'");

@@ -15,12 +15,13 @@ grpc::Status Refuse(grpc::ServerContext* context, grpc::StatusCode code, const s
   return grpc::Status(code, message);
 }
 
-FakeServer::FakeServer() {
+FakeServer::FakeServer(const std::shared_ptr<grpc::ServerCredentials>& credentials) {
   int port = 0;
   grpc::ServerBuilder builder;
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort("127.0.0.1:0", credentials, &port);
   builder.RegisterService(&service);
   builder.RegisterService(&admin);
+  builder.RegisterService(&backups);
   builder.RegisterService(&health);
   server_ = builder.BuildAndStart();
   EXPECT_NE(server_, nullptr);
@@ -47,6 +48,16 @@ RunResult FakeServer::Run(const std::vector<std::string>& words,
   system.out = &out;
   system.err = &err;
   system.interrupt = &interrupt;
+  system.pause = [this](absl::Duration span) {
+    pauses.push_back(span);
+    if (on_pause) on_pause();
+  };
+  system.terminal = terminal;
+  system.become = [this](const std::string& program, const std::vector<std::string>& arguments) {
+    became = {program};
+    became.insert(became.end(), arguments.begin(), arguments.end());
+    return std::string("not found");
+  };
   RunResult result;
   result.code = static_cast<int>(RunTool(words, system));
   result.out = out.str();

@@ -14,6 +14,7 @@
 #include "client/ctl/exit_code.h"
 #include "client/ctl/interrupt.h"
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "idempotency/backup/v1/backup_service.grpc.pb.h"
 #include "idempotency/v1/admin_service.grpc.pb.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 
@@ -74,6 +75,21 @@ struct FakeHealth : grpc::health::v1::Health::Service {
   }
 };
 
+struct FakeBackups : backup::v1::BackupService::Service {
+  std::function<grpc::Status(grpc::ServerWriter<backup::v1::CreateBackupResponse>*)> create;
+  Method<backup::v1::ListBackupsRequest, backup::v1::ListBackupsResponse> list;
+
+  grpc::Status CreateBackup(grpc::ServerContext*, const backup::v1::CreateBackupRequest*,
+                            grpc::ServerWriter<backup::v1::CreateBackupResponse>* writer) override {
+    return create(writer);
+  }
+  grpc::Status ListBackups(grpc::ServerContext* context,
+                           const backup::v1::ListBackupsRequest* request,
+                           backup::v1::ListBackupsResponse* response) override {
+    return list.Run(context, request, response);
+  }
+};
+
 // A refusal as the service makes it.
 grpc::Status Refuse(grpc::ServerContext* context, grpc::StatusCode code, const std::string& reason,
                     const std::string& message);
@@ -86,7 +102,8 @@ struct RunResult {
 
 class FakeServer {
  public:
-  FakeServer();
+  FakeServer() : FakeServer(grpc::InsecureServerCredentials()) {}
+  explicit FakeServer(const std::shared_ptr<grpc::ServerCredentials>& credentials);
   ~FakeServer();
 
   // Runs the tool with the server in its environment.
@@ -94,7 +111,15 @@ class FakeServer {
 
   FakeService service;
   FakeAdmin admin;
+  FakeBackups backups;
   FakeHealth health;
+  // How long the tool has wanted to wait, each time; and what happens meanwhile.
+  std::vector<absl::Duration> pauses;
+  std::function<void()> on_pause;
+  // Whether the tool takes standard error for a terminal.
+  bool terminal = false;
+  // What the tool last wanted to go on as; it is told that this cannot be.
+  std::vector<std::string> became;
   std::map<std::string, std::string> env;
   Interrupt interrupt;
 

@@ -91,8 +91,10 @@ TEST(Parse, WrongCommandLinesSendNothing) {
 TEST(Parse, EveryCommandHelps) {
   FakeServer server;
   for (const char* name :
-       {"reserve", "renew", "complete", "release", "mark-unresolved", "get", "inspect", "list",
-        "resolve", "delete", "namespaces", "health", "version"}) {
+       {"reserve",  "renew",  "complete",   "release",    "mark-unresolved", "get",
+        "inspect",  "list",   "resolve",    "delete",     "namespaces",      "backup",
+        "backups",  "verify", "restore",    "unresolved", "explain",         "watch",
+        "contract", "top",    "completion", "health",     "version"}) {
     const RunResult run = server.Run({name, "--help"});
     EXPECT_EQ(run.code, 0) << name;
     EXPECT_THAT(run.out, HasSubstr("Usage: idempotencyctl " + std::string(name))) << name;

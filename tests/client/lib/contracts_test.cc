@@ -1,8 +1,9 @@
 // deploy/contracts: the service accepts each file, and what it says of the provider is what the
 // profile says that the clients use.
-#include <fstream>
-#include <sstream>
+#include <filesystem>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -87,6 +88,20 @@ TEST_P(ContractsTest, CountsOnNoMoreThanTheProfileDoes) {
                            ? Duration(std::chrono::hours(24 * 45 - 1))
                            : *profile.protection_window;
   EXPECT_LE(terms.protection_window, longest);
+}
+
+TEST(ContractFilesTest, EachHasARowHere) {
+  std::set<std::string> tested;
+  for (const ContractRow& row : kContracts) tested.insert(row.file);
+  std::set<std::string> there;
+  for (const auto& file : std::filesystem::directory_iterator(IDEMPOTENCY_DEPLOY_CONTRACTS)) {
+    there.insert(file.path().filename().string());
+  }
+  EXPECT_EQ(there, tested);
+  std::set<std::string> profiles;
+  for (const ContractRow& row : kContracts) profiles.insert(row.profile);
+  const std::vector<std::string> names = ProviderNames();
+  EXPECT_EQ(profiles, std::set<std::string>(names.begin(), names.end()));
 }
 
 std::string NameOf(const testing::TestParamInfo<ContractRow>& info) {

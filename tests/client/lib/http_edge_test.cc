@@ -92,7 +92,7 @@ void ExpectAnswer(const VectorRow& row, const VectorRow& expected, const HttpAns
     return;
   }
   EXPECT_EQ(Header(answer, "Content-Type"), "application/problem+json") << row;
-  EXPECT_EQ(ProblemField(answer, "type"), "https://idempotencyd.dev/problems/" + problem) << row;
+  EXPECT_EQ(ProblemField(answer, "type"), "tag:idempotencyd.dev,2026:problem/" + problem) << row;
   EXPECT_EQ(ProblemField(answer, "status"), std::to_string(answer.status)) << row;
   EXPECT_NE(ProblemField(answer, "title"), "") << row;
   EXPECT_NE(ProblemField(answer, "detail"), "") << row;
@@ -247,7 +247,7 @@ TEST(ReplayTest, ABodyThatWasNotKeptIsNoAnswer) {
   response.body_omitted = true;
   const HttpAnswer answer = AnswerRun(Replay(response));
   EXPECT_EQ(answer.status, 409);
-  EXPECT_EQ(ProblemField(answer, "type"), "https://idempotencyd.dev/problems/answer-gone");
+  EXPECT_EQ(ProblemField(answer, "type"), "tag:idempotencyd.dev,2026:problem/answer-gone");
 }
 
 TEST(ReplayTest, AFailureWithoutAStatusIsNoSuccess) {
@@ -257,7 +257,7 @@ TEST(ReplayTest, AFailureWithoutAStatusIsNoSuccess) {
   result.response.reset();
   EXPECT_EQ(AnswerRun(result).status, 409);
   result.verdict = Verdict::kAbandoned;
-  EXPECT_EQ(ProblemField(AnswerRun(result), "type"), "https://idempotencyd.dev/problems/closed");
+  EXPECT_EQ(ProblemField(AnswerRun(result), "type"), "tag:idempotencyd.dev,2026:problem/closed");
 }
 
 TEST(ReplayTest, GrpcCodesBecomeHttpStatuses) {

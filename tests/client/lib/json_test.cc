@@ -118,6 +118,20 @@ TEST(JsonTest, WhatIsWrittenReadsBackTheSame) {
   }
 }
 
+// Its canonical form was written, and then refused as too large by whoever read it.
+TEST(JsonTest, ANumberThatIsWrittenTooLargeToBeReadIsRefused) {
+  for (const char* text : {"12e999999999", "0.1e-999999999", "-0.01e-999999998"}) {
+    EXPECT_FALSE(ParseJson(text).ok()) << text;
+  }
+  for (const char* text : {"0.1e1000000000", "10e-1000000000"}) {
+    EXPECT_FALSE(ParseJson(text).ok()) << text;
+  }
+  for (const std::string text : {"1.2e+999999999", "1e-999999999"}) {
+    EXPECT_EQ(Canonical(text), text);
+  }
+  EXPECT_EQ(Canonical("0.01e-999999997"), "1e-999999999");
+}
+
 // Whatever arrives, the reader says yes or no, and what it says yes to is stable.
 TEST(JsonTest, NothingBreaksIt) {
   std::mt19937 random(kSeed);

@@ -1,6 +1,10 @@
+#include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "idempotency/client.h"
 #include "tests/client/run/run_fixture.h"
@@ -74,6 +78,41 @@ TEST(ClientTest, RenewsInTheBackground) {
   });
   EXPECT_TRUE(result.has_answer());
   EXPECT_EQ(&client.connection(), connection.get());
+}
+
+TEST(ClientTest, OneThreadRenewsForAll) {
+  constexpr int kRuns = 8;
+  auto connection = std::make_shared<StrictMock<MockConnection>>();
+  absl::BlockingCounter renewed(kRuns);
+  absl::Mutex mutex;
+  std::set<std::thread::id> renewing;
+  EXPECT_CALL(*connection, Reserve).Times(kRuns).WillRepeatedly(Return(Acquired(2s)));
+  EXPECT_CALL(*connection, AsyncRenew)
+      .Times(kRuns)
+      .WillRepeatedly([&](RenewRequest, CallOptions, Connection::RenewDone done) {
+        std::move(done)(RenewResponse{LeaseOf(1h)});
+        absl::MutexLock lock(&mutex);
+        renewing.insert(std::this_thread::get_id());
+        renewed.DecrementCount();
+      });
+  EXPECT_CALL(*connection, Complete).Times(kRuns).WillRepeatedly(Return(Done()));
+  const Client client(connection);
+  absl::Notification all_renewed;
+  std::vector<std::thread> runs;
+  for (int i = 0; i < kRuns; ++i) {
+    runs.emplace_back([&, i] {
+      const RunRequest request{.id = {"payments", "acct", std::to_string(i)}};
+      const RunResult result = client.Run(request, [&](Attempt&) {
+        all_renewed.WaitForNotification();
+        return Answer("charged");
+      });
+      EXPECT_TRUE(result.has_answer());
+    });
+  }
+  renewed.Wait();
+  EXPECT_EQ(renewing.size(), 1u);
+  all_renewed.Notify();
+  for (std::thread& run : runs) run.join();
 }
 
 TEST(ClientTest, MayBeDestroyedWhileItRuns) {

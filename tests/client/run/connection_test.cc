@@ -61,6 +61,10 @@ TEST_P(ConnectionTest, EveryMethodAsksAndAnswers) {
   v1::ResolveOperationResponse resolved;
   resolved.mutable_operation()->set_etag("e2");
   server_.admin.resolve.Answers(resolved);
+  v1::ListOperationsResponse listed;
+  listed.add_operations()->set_etag("e3");
+  listed.set_next_page_token("p2");
+  server_.admin.list.Answers(listed);
 
   EXPECT_EQ(connection_->Reserve({.id = kId, .attempt_id = "a1"}, kPatient)->lease->fencing_token,
             7u);
@@ -72,6 +76,9 @@ TEST_P(ConnectionTest, EveryMethodAsksAndAnswers) {
             NextStep::kReconcileFirst);
   EXPECT_EQ(connection_->GetOperation({.id = kId}, kPatient)->operation.etag, "e1");
   EXPECT_EQ(connection_->Resolve({.id = kId, .actor = "ops"}, kPatient)->etag, "e2");
+  const auto page = connection_->ListOperations({.name_space = "payments"}, kPatient);
+  EXPECT_EQ(page->operations.at(0).etag, "e3");
+  EXPECT_EQ(page->next_page_token, "p2");
 
   EXPECT_EQ(server_.service.reserve.asked().at(0).attempt_id(), "a1");
   EXPECT_EQ(server_.service.renew.asked().at(0).fencing_token(), 7u);
@@ -80,6 +87,7 @@ TEST_P(ConnectionTest, EveryMethodAsksAndAnswers) {
   EXPECT_EQ(server_.service.mark.asked().at(0).fencing_token(), 10u);
   EXPECT_EQ(server_.service.get.asked().at(0).id().key(), "order-1");
   EXPECT_EQ(server_.admin.resolve.asked().at(0).actor(), "ops");
+  EXPECT_EQ(server_.admin.list.asked().at(0).namespace_(), "payments");
   EXPECT_EQ(server_.service.single_calls, batching() ? 0 : 6);
   EXPECT_EQ(server_.service.streams, batching() ? 1 : 0);
 }
@@ -260,6 +268,14 @@ TEST_P(ConnectionTest, SendsNoTokenInPlainTextOverANetwork) {
   });
   called.WaitForNotification();
   EXPECT_EQ(minted, 0);
+}
+
+TEST(TokenTest, GoesOverANetworkUnderTls) {
+  const auto wires = internal::Wires::Make({.target = "idempotency.example:7420",
+                                            .tls = ConnectionOptions::Tls{},
+                                            .bearer_token = [] { return std::string("secret"); }});
+  grpc::ClientContext context;
+  EXPECT_TRUE(wires->Prepare(&context).ok());
 }
 
 // --- TLS -----------------------------------------------------------------------------------------

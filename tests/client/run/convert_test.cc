@@ -54,6 +54,8 @@ TEST(CheckTextsTest, OfEveryRequest) {
   EXPECT_EQ(FieldAtFault(CheckTexts(MarkUnresolvedRequest{.id = bad})), "id.key");
   EXPECT_EQ(FieldAtFault(CheckTexts(GetOperationRequest{.id = bad})), "id.key");
   EXPECT_EQ(FieldAtFault(CheckTexts(ResolveRequest{.id = kId, .actor = kBad})), "actor");
+  EXPECT_EQ(FieldAtFault(CheckTexts(ListOperationsRequest{.name_space = "n", .key_prefix = kBad})),
+            "key_prefix");
 }
 
 TEST(MendedTextTest, IsUtf8AndCutAtACharacter) {
@@ -173,6 +175,31 @@ TEST(ToProtoTest, EveryResolution) {
   resolve.resolution = ResolveRequest::Resolution::kAbandoned;
   EXPECT_TRUE(ToProto(resolve).has_abandoned());
   EXPECT_EQ(ToProto(resolve).etag(), "e");
+}
+
+TEST(ToProtoTest, AListSaysWhatIsWanted) {
+  const v1::ListOperationsRequest all = ToProto(ListOperationsRequest{.name_space = "payments"});
+  EXPECT_EQ(all.namespace_(), "payments");
+  EXPECT_EQ(all.page_size(), 0);
+  EXPECT_FALSE(all.has_min_age());
+  const v1::ListOperationsRequest some = ToProto(
+      ListOperationsRequest{.name_space = "payments",
+                            .scope = "acct",
+                            .key_prefix = "order-",
+                            .operation_ref = "job 7",
+                            .states = {OperationState::kUnresolved, OperationState::kPending},
+                            .min_age = 1500ms,
+                            .page_size = UINT32_MAX,
+                            .page_token = "p2"});
+  EXPECT_EQ(some.scope(), "acct");
+  EXPECT_EQ(some.key_prefix(), "order-");
+  EXPECT_EQ(some.operation_ref(), "job 7");
+  EXPECT_THAT(some.states(),
+              ::testing::ElementsAre(v1::OPERATION_STATE_UNRESOLVED, v1::OPERATION_STATE_PENDING));
+  EXPECT_EQ(some.min_age().seconds(), 1);
+  EXPECT_EQ(some.min_age().nanos(), 500'000'000);
+  EXPECT_EQ(some.page_size(), 1000) << "more is no negative number";
+  EXPECT_EQ(some.page_token(), "p2");
 }
 
 v1::ReserveResponse FullAnswer() {

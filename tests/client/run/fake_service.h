@@ -102,6 +102,12 @@ class FakeAdminService : public v1::IdempotencyAdminService::Service {
                                 v1::ResolveOperationResponse* response) override {
     return resolve.Run(context, *request, response);
   }
+  Method<v1::ListOperationsRequest, v1::ListOperationsResponse> list;
+  grpc::Status ListOperations(grpc::ServerContext* context,
+                              const v1::ListOperationsRequest* request,
+                              v1::ListOperationsResponse* response) override {
+    return list.Run(context, *request, response);
+  }
 };
 
 #undef IDEMPOTENCY_FAKE_METHOD

@@ -68,6 +68,10 @@ class FlakyConnection : public Connection {
                                     const CallOptions& options) override {
     return Call(&Connection::Resolve, request, options);
   }
+  absl::StatusOr<ListOperationsResponse> ListOperations(const ListOperationsRequest& request,
+                                                        const CallOptions& options) override {
+    return Call(&Connection::ListOperations, request, options);
+  }
   void AsyncRenew(RenewRequest request, CallOptions options, RenewDone done) override {
     if (Roll(odds_.request_lost)) return std::move(done)(Lost());
     const bool in_vain = Roll(odds_.answer_lost);

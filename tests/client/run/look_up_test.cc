@@ -203,7 +203,9 @@ TEST_F(LookUpTest, AnOwnTimeoutThatIsNotThereYetStaysUnknown) {
   options.reconciler = "billing-reconciler";
   EXPECT_CALL(*connection, Reserve).WillOnce(Return(Acquired()));
   EXPECT_CALL(*connection,
-              MarkUnresolved(Field(&MarkUnresolvedRequest::cause, UnresolvedCause::kTimeout), _))
+              MarkUnresolved(AllOf(Field(&MarkUnresolvedRequest::cause, UnresolvedCause::kTimeout),
+                                   Field(&MarkUnresolvedRequest::detail, "30 s; look-up: 404")),
+                             _))
       .WillOnce(Return(Marked()));
   EXPECT_EQ(Run([](Attempt&) { return TimedOut(); }).stop, StopReason::kUnresolved);
 }

@@ -88,6 +88,13 @@ class PipelineTest : public ::testing::Test {
     absl::MutexLock lock(&mutex_);
     messages_.push_back(request);
   }
+  void AwaitMessages(size_t count) {
+    const auto read = [this, count]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return messages_.size() >= count;
+    };
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(&read));
+  }
   std::vector<v1::PipelineRequest> messages() {
     absl::MutexLock lock(&mutex_);
     return messages_;
@@ -128,6 +135,34 @@ TEST_F(PipelineTest, WhatGathersWhileOneMessageIsWrittenGoesIntoTheNext) {
   EXPECT_THAT(TokensIn(seen), ElementsAreArray(all)) << "in the order in which they were given";
 }
 
+TEST_F(PipelineTest, WhatGathersWhileTwoMessagesAreUnansweredGoesIntoTheNext) {
+  server_.service.pipeline = [this](grpc::ServerContext*, Stream* stream) {
+    // Two messages are all there is to read before the first is answered.
+    for (int i = 0; i < 2; ++i) {
+      v1::PipelineRequest request;
+      stream->Read(&request);
+      Note(request);
+    }
+    go_on_.WaitForNotification();
+    for (const v1::PipelineRequest& unanswered : messages()) {
+      v1::PipelineResponse response;
+      for (const v1::Command& command : unanswered.commands()) {
+        *response.add_results() = server_.service.Answer(command);
+      }
+      stream->Write(response);
+    }
+    return AnswerAll(stream);
+  };
+  constexpr size_t kCommands = 50;
+  for (size_t i = 0; i < kCommands; ++i) {
+    Send(i);
+    AwaitMessages(std::min<size_t>(i + 1, 2));
+  }
+  go_on_.Notify();
+  EXPECT_THAT(Await(kCommands), SizeIs(kCommands));
+  EXPECT_EQ(messages().size(), 3u) << "all the others share a message";
+}
+
 TEST_F(PipelineTest, MessagesStayUnderAMegabyte) {
   FirstStreams({});
   constexpr size_t kFilling = 300 * 1024;
@@ -142,7 +177,7 @@ TEST_F(PipelineTest, ResultsFindTheirCommandsInAnyOrder) {
   server_.service.pipeline = [this](grpc::ServerContext*, Stream* stream) {
     v1::PipelineResponse response;
     v1::PipelineRequest request;
-    while (response.results_size() < 3 && stream->Read(&request)) {
+    while (response.results_size() < 2 && stream->Read(&request)) {
       for (const v1::Command& command : request.commands()) {
         v1::Result& result = *response.add_results();
         result = server_.service.Answer(command);
@@ -156,8 +191,8 @@ TEST_F(PipelineTest, ResultsFindTheirCommandsInAnyOrder) {
     }
     return grpc::Status::OK;
   };
-  for (uint64_t token : {1, 2, 3}) Send(token);
-  for (const auto& [token, answer] : Await(3)) {
+  for (uint64_t token : {1, 2}) Send(token);
+  for (const auto& [token, answer] : Await(2)) {
     EXPECT_EQ(answer.result->renew().lease().fencing_token(), token);
   }
 }
@@ -224,6 +259,34 @@ TEST_F(PipelineTest, AStreamThatTheServiceClosesIsBroken) {
   FirstStreams({[](Stream*) { return grpc::Status::OK; }});
   Send(1);
   EXPECT_TRUE(Await(1)[0].second.result.ok());
+}
+
+// A command that comes between the end of a stream and gRPC's last word about it waits for the next
+// one: gRPC does not survive a write to a stream that it was told to end.
+TEST_F(PipelineTest, NothingIsWrittenToAStreamThatHasEnded) {
+  server_.service.pipeline = [this](grpc::ServerContext*, Stream* stream) {
+    v1::PipelineRequest request;
+    if (!stream->Read(&request)) return grpc::Status::OK;
+    v1::PipelineResponse response;
+    for (const v1::Command& command : request.commands()) {
+      *response.add_results() = server_.service.Answer(command);
+    }
+    stream->Write(response);
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "one message is enough");
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([this] {
+      for (uint64_t token = 0; token < 300; ++token) {
+        absl::Notification answered;
+        pipeline_->Send(pipeline_->NewTag(), Renewal(token),
+                        [&](const PipelineAnswer&) { answered.Notify(); });
+        answered.WaitForNotification();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(server_.service.streams, 100) << "each thread met many ends";
 }
 
 TEST_F(PipelineTest, AServiceThatIsNotThereIsUnavailable) {

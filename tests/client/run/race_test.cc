@@ -53,6 +53,10 @@ class HastyService : public Connection {
   absl::StatusOr<Operation> Resolve(const ResolveRequest&, const CallOptions&) override {
     return Lost();
   }
+  absl::StatusOr<ListOperationsResponse> ListOperations(const ListOperationsRequest&,
+                                                        const CallOptions&) override {
+    return Lost();
+  }
   void AsyncRenew(RenewRequest, CallOptions, RenewDone done) override {
     absl::MutexLock lock(&mutex_);
     renewals_.push_back(std::move(done));

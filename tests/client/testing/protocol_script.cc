@@ -183,19 +183,21 @@ std::string ProtocolScript::Execute(const Words& words) {
   if (words[0] == "mark") return Mark(id, words);
   if (words[0] == "get") return Get(id, words);
   if (words[0] == "resolve") return Resolve(id, words);
+  if (words[0] == "list") return List(id, words);
   return "what is " + words[0] + "?";
 }
 
 std::string ProtocolScript::Reserve(const OperationId& id, const Words& words) {
-  ReserveRequest request{.id = id,
-                         .fingerprint = FingerprintOf(words),
-                         .attempt_id = "attempt-of-the-script-" + Text(words, "id"),
-                         .lease_duration = Span(words, "lease"),
-                         .wait_duration = Span(words, "wait").value_or(Duration(0)),
-                         .owner = {.worker = Text(words, "owner")},
-                         .operation_age = Span(words, "age"),
-                         .dispatch_later = Has(words, "later"),
-                         .start_over = Has(words, "over")};
+  ReserveRequest request{
+      .id = id,
+      .fingerprint = FingerprintOf(words),
+      .attempt_id = "attempt-of-the-script-" + Text(words, "id"),
+      .lease_duration = Span(words, "lease"),
+      .wait_duration = Span(words, "wait").value_or(Duration(0)),
+      .owner = {.worker = Text(words, "owner"), .operation_ref = Text(words, "job")},
+      .operation_age = Span(words, "age"),
+      .dispatch_later = Has(words, "later"),
+      .start_over = Has(words, "over")};
   if (Text(words, "id") == "short") request.attempt_id = "short";
   if (const auto label = Find(words, "label")) request.labels = {{"label", *label}};
   const auto response = service_.connection->Reserve(request, {});
@@ -278,6 +280,29 @@ std::string ProtocolScript::Resolve(const OperationId& id, const Words& words) {
   const auto response = service_.connection->Resolve(request, {});
   if (!response.ok()) return testing::Show(response.status());
   return "OK" + Show(*response);
+}
+
+// Page after page; where a page ends, and that there is none, is the connection's business.
+std::string ProtocolScript::List(const OperationId& id, const Words& words) {
+  ListOperationsRequest request{.name_space = id.name_space,
+                                .scope = id.scope,
+                                .key_prefix = id.key,
+                                .operation_ref = Text(words, "job"),
+                                .min_age = Span(words, "age").value_or(Duration(0)),
+                                .page_size = 2};
+  for (const OperationState state :
+       {OperationState::kPending, OperationState::kComplete, OperationState::kUnresolved,
+        OperationState::kExpired, OperationState::kFreed}) {
+    if (Has(words, std::string(Name(state)))) request.states.push_back(state);
+  }
+  std::string shown = "OK";
+  do {
+    const auto page = service_.connection->ListOperations(request, {});
+    if (!page.ok()) return testing::Show(page.status());
+    for (const Operation& one : page->operations) shown += "\n> " + one.id.key + Show(one);
+    request.page_token = page->next_page_token;
+  } while (!request.page_token.empty());
+  return shown;
 }
 
 // --- Showing -------------------------------------------------------------------------------------

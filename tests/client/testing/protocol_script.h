@@ -8,7 +8,7 @@
 //
 //   advance SPAN
 //   reserve NAMESPACE/KEY id=ID [fp=NAME] [algorithm=NAME] [lease=SPAN] [age=SPAN] [label=TEXT]
-//           [owner=TEXT] [later] [over]
+//           [owner=TEXT] [job=TEXT] [later] [over]
 //   renew NAMESPACE/KEY TOKEN [lease=SPAN] [progress=TEXT] [dispatched] [owner=TEXT]
 //   complete NAMESPACE/KEY TOKEN [failed] [body=TEXT] [ref=TEXT] [retention=SPAN] [no_verdict]
 //   release NAMESPACE/KEY TOKEN [detail=TEXT]
@@ -16,6 +16,7 @@
 //   get NAMESPACE/KEY [fp=NAME]
 //   resolve NAMESPACE/KEY completed|failed|not_executed|abandoned [body=TEXT] [ref=TEXT]
 //           [etag=seen|stale] [actor=TEXT]
+//   list NAMESPACE/PREFIX [job=TEXT] [age=SPAN] [STATE ...]
 //
 // Tokens are named t1, t2 ... in the order in which they were first shown; "none" is 0, and "huge"
 // above all. Times are shown as spans since the story began.
@@ -60,6 +61,7 @@ class ProtocolScript {
   std::string Mark(const OperationId& id, const Words& words);
   std::string Get(const OperationId& id, const Words& words);
   std::string Resolve(const OperationId& id, const Words& words);
+  std::string List(const OperationId& id, const Words& words);
 
   uint64_t TokenOf(const std::string& name) const;
   std::string NameOf(uint64_t token);

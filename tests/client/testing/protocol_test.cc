@@ -93,6 +93,37 @@ TEST_P(ProtocolTest, AnswersAsTheScriptSays) {
   EXPECT_EQ(actual, expected);
 }
 
+// --- Lists: what is settled on the way -----------------------------------------------------------
+
+TEST_P(ProtocolTest, SettlingWhatAPageShowsSkipsNothing) {
+  const std::shared_ptr<Connection> connection = subject->connection();
+  for (const char* key : {"a", "b", "c"}) {
+    const ReserveRequest reserve{.id = {"plain", "scope", key},
+                                 .fingerprint = Fingerprint{"sha256/bytes-1", std::string(32, 'a')},
+                                 .attempt_id = std::string("attempt-of-the-test-") + key};
+    ASSERT_TRUE(connection->Reserve(reserve, {}).ok());
+  }
+  subject->Advance(300s);
+  ListOperationsRequest list{
+      .name_space = "plain", .states = {OperationState::kUnresolved}, .page_size = 1};
+  std::string settled;
+  do {
+    const auto page = connection->ListOperations(list, {});
+    ASSERT_TRUE(page.ok()) << page.status();
+    for (const Operation& operation : page->operations) {
+      const ResolveRequest resolve{.id = operation.id,
+                                   .resolution = ResolveRequest::Resolution::kNotExecuted,
+                                   .actor = "somebody",
+                                   .reason = "looked",
+                                   .etag = operation.etag};
+      EXPECT_TRUE(connection->Resolve(resolve, {}).ok());
+      settled += operation.id.key;
+    }
+    list.page_token = page->next_page_token;
+  } while (!list.page_token.empty());
+  EXPECT_EQ(settled, "abc");
+}
+
 // --- Waiting: what no script of one thread can say -----------------------------------------------
 
 ReserveRequest Waiting(const std::string& id, Duration wait) {

@@ -492,6 +492,38 @@ TEST_P(ServerGuardTest, HasALimitForCallbackCalls) {
   EXPECT_EQ(handled, 2);
 }
 
+// What it was given is answered: nothing is left waiting for a thread that has gone.
+TEST(GuardEndTest, WaitsForTheCallsOfCallbackServices) {
+  ServiceInMemory memory;
+  absl::Notification started;
+  absl::Notification go_on;
+  std::atomic<int> handled{0};
+  const Handler handler = [&](const ChargeRequest&, Charge*, GuardedCall&) {
+    if (++handled == 1) started.Notify();
+    go_on.WaitForNotification();
+    return grpc::Status::OK;
+  };
+  const GuardOptions options{.name_space = "payments",
+                             .scope = [](const auto&) { return std::string("acct"); },
+                             .threads = 1};
+  auto guard = std::make_unique<ServerGuard>(memory.client, options);
+  CallbackBank service(guard.get(), &handler);
+  LocalServer server(&service);
+  const auto stub = Bank::NewStub(server.Channel());
+  std::thread caller([&] { EXPECT_TRUE(CallBank(*stub, {"order-1"}).status.ok()); });
+  started.WaitForNotification();
+  std::atomic<bool> gone{false};
+  std::thread end([&] {
+    guard.reset();
+    gone = true;
+  });
+  EXPECT_FALSE(gone);
+  go_on.Notify();
+  end.join();
+  caller.join();
+  EXPECT_EQ(handled, 1);
+}
+
 // --- The service is away -------------------------------------------------------------------------
 
 TEST_P(ServerGuardTest, FailsClosed) {
