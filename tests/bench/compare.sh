@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# idempotencyd against what users would pick instead, measured. See --help.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+usage() {
+  cat <<'TEXT'
+usage: tests/bench/compare.sh [--quick] [--json=FILE] [--chart=FILE.svg] [...]
+
+Installs what is missing (deploy/install_deps.sh bench), builds the release binaries and the
+bench, and then measures in turn, on this machine, each at its durable setting: an echo service
+that does nothing, idempotencyd, Redis, PostgreSQL and etcd. Prints throughput, ratios with their
+spread, and whether our targets are met. Takes a quarter of an hour; --quick, two minutes.
+
+  --quick        two short rounds: to see that it works, not to quote
+  --no-install   leave the machine's packages alone
+  --no-build     take the binaries as they are in build/release/bin
+
+TEXT
+  python3 tests/bench/compare/compare.py --help-options
+}
+
+install=yes
+build=yes
+arguments=()
+for argument in "$@"; do
+  case "$argument" in
+    -h | --help)
+      usage
+      exit 0
+      ;;
+    --no-install) install=no ;;
+    --no-build) build=no ;;
+    *) arguments+=("$argument") ;;
+  esac
+done
+
+if [ "$install" = yes ]; then deploy/install_deps.sh bench; fi
+if [ "$build" = yes ]; then
+  log=$(mktemp)
+  trap 'rm -f "$log"' EXIT
+  if ! { cmake --preset release && cmake --build --preset release --target \
+    idempotencyd idempotency_load idempotency_echo idempotency_load_others; } >"$log" 2>&1; then
+    cat "$log" >&2
+    exit 1
+  fi
+  rm -f "$log"
+  trap - EXIT
+fi
+exec python3 tests/bench/compare/compare.py ${arguments[@]+"${arguments[@]}"}

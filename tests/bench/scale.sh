@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# idempotencyd with ten million keys. See --help.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+usage() {
+  cat <<'TEXT'
+usage: tests/bench/scale.sh [--keys=N] [--json=FILE] [...]
+
+Brings ten million completed keys into idempotencyd, through Pipeline, and measures what they
+change: Reserve's rate against a store of 100 thousand, memory, disk a key, how long starting
+takes after a clean stop and after kill -9, and Reserve's latency while a million keys expire
+and while a million leases lapse. Takes half an hour and 5 GB of disk; --keys=200000
+--expiring=50000, a few minutes.
+
+  --no-build     take the binaries as they are in build/release/bin
+
+TEXT
+  python3 tests/bench/compare/scale.py --help-options
+}
+
+build=yes
+arguments=()
+for argument in "$@"; do
+  case "$argument" in
+    -h | --help)
+      usage
+      exit 0
+      ;;
+    --no-build) build=no ;;
+    *) arguments+=("$argument") ;;
+  esac
+done
+
+if [ "$build" = yes ]; then
+  log=$(mktemp)
+  trap 'rm -f "$log"' EXIT
+  if ! { cmake --preset release && cmake --build --preset release --target \
+    idempotencyd idempotency_load idempotency_compact; } >"$log" 2>&1; then
+    cat "$log" >&2
+    exit 1
+  fi
+  rm -f "$log"
+  trap - EXIT
+fi
+exec python3 tests/bench/compare/scale.py ${arguments[@]+"${arguments[@]}"}
