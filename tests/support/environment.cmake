@@ -11,6 +11,7 @@ mark_as_advanced(LLVM_SYMBOLIZER)
 if(IDEMPOTENCY_SANITIZE MATCHES "address")
   list(APPEND IDEMPOTENCY_TEST_ENVIRONMENT
     ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:external_symbolizer_path=${LLVM_SYMBOLIZER}
+    LSAN_OPTIONS=print_suppressions=0:suppressions=${PROJECT_SOURCE_DIR}/tests/support/leaks.txt
     UBSAN_OPTIONS=print_stacktrace=1:external_symbolizer_path=${LLVM_SYMBOLIZER})
 endif()
 if(IDEMPOTENCY_SANITIZE MATCHES "thread")

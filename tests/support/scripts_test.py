@@ -2,6 +2,7 @@
 """The scripts that install, build and test, with stand-ins for apt, cmake and ctest."""
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -22,11 +23,12 @@ class Scripts(unittest.TestCase):
         self.bin = Path(directory.name, "bin")
         self.calls = Path(directory.name, "calls")
         self.bin.mkdir()
-        for script in ("deploy/install_deps.sh", "tests/run.sh", ".ci/run"):
+        scripts = ("deploy/install_deps.sh", "tests/run.sh", "tests/proof/run.sh", ".ci/run")
+        for script in scripts:
             target = self.root / script
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(SOURCE / script, target)
-        tools = "bash env cat cut dirname grep head mktemp nproc rm tail tee tr"
+        tools = "awk bash env cat cut dirname grep head mktemp nproc rm tail tee tr"
         for tool in tools.split():
             (self.bin / tool).symlink_to(shutil.which(tool))
         for program in ("cmake", "ctest", "apt-get", "sudo"):
@@ -93,6 +95,43 @@ class InstallDeps(Scripts):
         self.assertEqual(self.called("apt-get"), [])
         self.assertEqual(self.run_script("deploy/install_deps.sh", "test").returncode, 0)
         self.assertIn("clang-14", self.called("apt-get")[-1])
+
+    def test_benchmarks_need_what_they_compare_with(self):
+        self.missing("redis-server")
+        self.assertEqual(self.run_script("deploy/install_deps.sh", "test").returncode, 0)
+        self.assertEqual(self.called("apt-get"), [])
+        self.assertEqual(self.run_script("deploy/install_deps.sh", "bench").returncode, 0)
+        self.assertIn("redis-server", self.called("apt-get")[-1])
+
+    def test_npm_installs_what_is_locked_once_until_that_changes(self):
+        lock = self.root / "tests/deploy/schemas/package-lock.json"
+        lock.parent.mkdir(parents=True)
+        lock.write_text("1", "utf-8")
+        self.stand_in("npm")
+        (lock.parent / "node_modules").mkdir()
+        for text, calls in (("1", 1), ("1", 1), ("2", 2)):
+            lock.write_text(text, "utf-8")
+            run = self.run_script("deploy/install_deps.sh", "test")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertEqual(len(self.called("npm")), calls)
+        self.assertEqual(self.run_script("deploy/install_deps.sh", "build").returncode, 0)
+        self.assertEqual(len(self.called("npm")), 2)
+
+    def test_a_failing_npm_is_told(self):
+        lock = self.root / "tests/deploy/schemas/package-lock.json"
+        lock.parent.mkdir(parents=True)
+        lock.write_text("1", "utf-8")
+        self.stand_in("npm", "exit 1")
+        run = self.run_script("deploy/install_deps.sh", "test")
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("npm could not install", run.stderr)
+
+    def test_images_need_their_tools(self):
+        self.missing("podman")
+        self.assertEqual(self.run_script("deploy/install_deps.sh", "test").returncode, 0)
+        self.assertEqual(self.called("apt-get"), [])
+        self.assertEqual(self.run_script("deploy/install_deps.sh", "image").returncode, 0)
+        self.assertIn("podman", self.called("apt-get")[-1])
 
     def test_a_user_goes_through_sudo(self):
         self.missing("cmake")
@@ -165,7 +204,135 @@ class RunTests(Scripts):
         self.assertEqual(self.called("cmake", "ctest"), [])
 
 
+class RunFuzz(Scripts):
+    """tests/fuzz/run.sh, with a stand-in for every target."""
+
+    def setUp(self):
+        super().setUp()
+        for tool in ("mkdir", "sed", "xargs"):
+            (self.bin / tool).symlink_to(shutil.which(tool))
+        script = self.root / "tests/fuzz/run.sh"
+        script.parent.mkdir(parents=True)
+        shutil.copy(SOURCE / "tests/fuzz/run.sh", script)
+        rows = re.findall(r"^(\w+) +(\d+) +(\d+)$", script.read_text("utf-8"), re.MULTILINE)
+        self.floors = {name: (int(floor), int(small)) for name, floor, small in rows}
+        (self.root / "build/asan/bin").mkdir(parents=True)
+        for name in self.floors:
+            self.target(name)
+
+    def target(self, name: str, least: str = "$runs", status: int = 0):
+        """Does as many runs as it is told, or others."""
+        body = f"""for argument in "$@"; do
+              case "$argument" in -runs=*) runs=${{argument#-runs=}} ;; esac
+            done
+            echo "Done {least} runs in 1 second(s)"
+            exit {status}"""
+        self.stand_in(name, body, f"build/asan/bin/idempotency_fuzz_{name}")
+
+    def fuzz(self, *arguments: str) -> tuple:
+        run = self.run_script("tests/fuzz/run.sh", *arguments)
+        lines = run.stdout.splitlines()
+        return run.returncode, lines[0], lines[-1]
+
+    def test_runs_every_target_over_a_million_inputs_together(self):
+        total = sum(floor for floor, _ in self.floors.values())
+        self.assertGreaterEqual(total, 1_000_000)
+        self.assertEqual(self.fuzz("--seed=7"), (0, "seed 7", f"{total} passed, 0 failed"))
+        for name in self.floors:
+            replay, mutate = self.called(name)
+            self.assertIn("-runs=0 -seed=7 ", replay)
+            self.assertIn(f"/corpus tests/fuzz/corpus/{name}", mutate)
+
+    def test_every_target_has_a_corpus_and_is_built(self):
+        lists = (SOURCE / "tests/fuzz/CMakeLists.txt").read_text("utf-8")
+        built = re.findall(r"^idempotency_fuzz_target\((\w+)", lists, re.MULTILINE)
+        self.assertEqual(sorted(built), sorted(self.floors))
+        for name in self.floors:
+            self.assertTrue(any((SOURCE / "tests/fuzz/corpus" / name).iterdir()), name)
+
+    def test_the_small_size_is_small(self):
+        total = sum(small for _, small in self.floors.values())
+        self.assertEqual(self.fuzz("--small"), (0, "seed 1", f"{total} passed, 0 failed"))
+
+    def test_an_input_that_breaks_a_rule_is_a_failure(self):
+        self.target("key", status=77)
+        self.assertEqual(self.fuzz("--small", "key")[::2], (1, "0 passed, 1 failed"))
+
+    def test_fewer_inputs_than_the_floor_are_a_failure(self):
+        self.target("key", least="5")
+        self.assertEqual(self.fuzz("--small", "key")[::2], (1, "5 passed, 1 failed"))
+
+
+class RunProof(Scripts):
+    """tests/proof/run.sh, with a stand-in for every harness."""
+
+    def setUp(self):
+        super().setUp()
+        programs = self.root / "build/release/bin"
+        programs.mkdir(parents=True)
+        script = (self.root / "tests/proof/run.sh").read_text("utf-8")
+        harnesses = script[script.index("harnesses() {") :].partition("\nTEXT\n")[0]
+        self.programs = set(re.findall(r"\$BIN/(\w+)", harnesses))
+        self.scripts = set(re.findall(r" (tests/\S+)", harnesses))
+        for name in self.scripts:
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+        self.says("2 passed, 0 failed")
+
+    def says(self, words: str, status: int = 0, only: str = ""):
+        for name in self.programs:
+            if only in ("", name):
+                self.stand_in(name, f'echo "{words}"; exit {status}', f"build/release/bin/{name}")
+        for name in self.scripts:
+            if only in ("", name):
+                self.stand_in(Path(name).name, f'echo "{words}"; exit {status}', name)
+
+    def last_line(self, *harnesses: str) -> tuple:
+        run = self.run_script("tests/proof/run.sh", *harnesses)
+        return run.returncode == 0, run.stdout.splitlines()[-1]
+
+    def test_runs_every_harness_and_adds_them_up(self):
+        names = self.run_script("tests/proof/run.sh", "--list").stdout.split()
+        self.assertIn("simulation", names)
+        self.assertEqual(self.called("cmake"), [])
+        self.assertEqual(self.last_line(), (True, f"{2 * len(names)} passed, 0 failed"))
+        self.assertIn("--target idempotency_proof", self.called("cmake")[-1])
+
+    def test_runs_those_that_are_named(self):
+        good = self.last_line("--no-build", "simulation", "clocks")
+        self.assertEqual(good, (True, "4 passed, 0 failed"))
+        self.assertEqual(self.called("cmake"), [])
+        self.assertEqual(self.run_script("tests/proof/run.sh", "simulations").returncode, 2)
+
+    def test_a_failure_fails_it(self):
+        self.says("1 passed, 3 failed", 1, only="idempotency_clocks")
+        broken = self.last_line("--no-build", "simulation", "clocks")
+        self.assertEqual(broken, (False, "3 passed, 3 failed"))
+
+    def test_a_harness_that_says_nothing_is_a_failure(self):
+        self.says("Killed", 137, only="idempotency_clocks")
+        broken = self.last_line("--no-build", "simulation", "clocks")
+        self.assertEqual(broken, (False, "2 passed, 1 failed"))
+
+    def test_a_status_that_is_not_explained_is_a_failure(self):
+        self.says("2 passed, 0 failed", 1, only="idempotency_clocks")
+        broken = self.last_line("--no-build", "simulation", "clocks")
+        self.assertEqual(broken, (False, "4 passed, 1 failed"))
+
+    def test_what_this_machine_cannot_do_is_no_failure(self):
+        self.says("SKIPPED: no loop devices\n0 passed, 0 failed", 77, only="idempotency_shutdowns")
+        good = self.last_line("--no-build", "simulation", "shutdowns")
+        self.assertEqual(good, (True, "2 passed, 0 failed"))
+        self.assertEqual(self.last_line("--no-build", "shutdowns"), (False, "0 passed, 0 failed"))
+
+
 class Ci(Scripts):
+    def setUp(self):
+        super().setUp()
+        self.proof("echo '7 passed, 0 failed'")
+
+    def proof(self, body: str):
+        self.stand_in("proof", body, "tests/proof/run.sh")
+
     def last_line(self, ctest_asan: str, ctest_tsan: str) -> tuple:
         self.stand_in("ctest", f'case "$*" in *asan*) {ctest_asan} ;; *) {ctest_tsan} ;; esac')
         run = self.run_script(".ci/run")
@@ -176,37 +343,53 @@ class Ci(Scripts):
         text = f"{100 * (out_of - failed) // out_of}% tests passed, {failed} tests failed out of"
         return f'echo "{text} {out_of}"; exit {status}'
 
-    def test_adds_up_both_runs(self):
+    def test_adds_up_all_stages(self):
         good = self.last_line(self.summary(0, 12, 0), self.summary(0, 3, 0))
-        self.assertEqual(good, (True, "15 passed, 0 failed"))
+        self.assertEqual(good, (True, "22 passed, 0 failed"))
+        self.assertEqual(self.called("ctest", "proof")[-1].split(), ["proof"])
 
-    def test_a_failure_in_either_fails_it(self):
+    def test_a_failure_in_any_of_them_fails_it(self):
         self.assertEqual(
             self.last_line(self.summary(1, 12, 8), self.summary(0, 3, 0)),
-            (False, "14 passed, 1 failed"),
+            (False, "21 passed, 1 failed"),
         )
         self.assertEqual(
             self.last_line(self.summary(0, 12, 0), self.summary(2, 3, 8)),
-            (False, "13 passed, 2 failed"),
+            (False, "20 passed, 2 failed"),
+        )
+        self.proof("echo '5 passed, 2 failed'; exit 1")
+        self.assertEqual(
+            self.last_line(self.summary(0, 12, 0), self.summary(0, 3, 0)),
+            (False, "20 passed, 2 failed"),
         )
 
     def test_a_run_without_summary_is_a_failure(self):
         self.assertEqual(
             self.last_line('echo "No tests were found!!!"', self.summary(0, 3, 0)),
-            (False, "3 passed, 1 failed"),
+            (False, "10 passed, 1 failed"),
+        )
+        self.proof("echo '5 passed, 0 failed'; echo Killed")
+        self.assertEqual(
+            self.last_line(self.summary(0, 12, 0), self.summary(0, 3, 0)),
+            (False, "15 passed, 1 failed"),
         )
 
     def test_a_status_that_its_tests_do_not_explain_is_a_failure(self):
         self.assertEqual(
             self.last_line(self.summary(0, 12, 1), self.summary(0, 3, 0)),
-            (False, "15 passed, 1 failed"),
+            (False, "22 passed, 1 failed"),
+        )
+        self.proof("echo '7 passed, 0 failed'; exit 1")
+        self.assertEqual(
+            self.last_line(self.summary(0, 12, 0), self.summary(0, 3, 0)),
+            (False, "22 passed, 1 failed"),
         )
 
     def test_a_broken_build_is_a_failure(self):
         self.stand_in("cmake", 'case "$*" in *tsan*) exit 1 ;; esac')
         run = self.run_script(".ci/run")
         self.assertEqual(run.returncode, 1)
-        self.assertEqual(run.stdout.splitlines()[-1], "3 passed, 1 failed")
+        self.assertEqual(run.stdout.splitlines()[-1], "10 passed, 1 failed")
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ class ServerProcess {
   // What it has written to standard error since the object was made.
   std::string Log() const;
   int port() const { return port_; }
+  pid_t pid() const { return pid_; }
 
  private:
   const std::vector<std::string> flags_;

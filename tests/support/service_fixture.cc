@@ -57,8 +57,9 @@ void ServiceFixture::Start() {
   parts.metrics = &metrics_;
   parts.access = options_.access;
   parts.on_engine_dead = [this] { engine_dead_ = true; };
+  if (options_.adjust) options_.adjust(&parts);
   service::ServerOptions options;
-  options.listen = "127.0.0.1:0";
+  options.listen = options_.listen;
   auto server = service::Server::Start(std::move(parts), options);
   ASSERT_TRUE(server.ok()) << server.status();
   server_ = std::move(*server);
@@ -80,11 +81,19 @@ void ServiceFixture::Advance(core::Duration span) {
 }
 
 std::shared_ptr<grpc::Channel> ServiceFixture::NewChannel() const {
+  return NewChannel(options_.channel_credentials != nullptr ? options_.channel_credentials
+                                                            : grpc::InsecureChannelCredentials());
+}
+
+std::shared_ptr<grpc::Channel> ServiceFixture::NewChannel(
+    const std::shared_ptr<grpc::ChannelCredentials>& credentials) const {
   grpc::ChannelArguments arguments;
   // A connection of its own: tests must not share what a test breaks.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(server_->port()),
-                                   grpc::InsecureChannelCredentials(), arguments);
+  const bool has_port = options_.listen.rfind("unix:", 0) != 0;
+  const std::string target =
+      has_port ? "127.0.0.1:" + std::to_string(server_->port()) : options_.listen;
+  return grpc::CreateCustomChannel(target, credentials, arguments);
 }
 
 absl::Status ServiceFixture::Reconfigure(const std::string& yaml) {

@@ -74,6 +74,12 @@ class ServiceFixture {
     // Makes the engine, instead of the two above.
     std::function<std::unique_ptr<keystore::Engine>()> engine;
     const service::AccessPolicy* access = nullptr;
+    // Changes what the service is made of, such as who has to prove who they are.
+    std::function<void(service::ServerParts*)> adjust;
+    // unix:/path, or a loopback address.
+    std::string listen = "127.0.0.1:0";
+    // Of the fixture's own calls; null: plaintext.
+    std::shared_ptr<grpc::ChannelCredentials> channel_credentials;
     int log_fd = 2;
     service::LogLevel log_level = service::LogLevel::kError;
   };
@@ -102,6 +108,8 @@ class ServiceFixture {
   Api* api() { return api_.get(); }
   AdminApi* admin() { return admin_.get(); }
   std::shared_ptr<grpc::Channel> NewChannel() const;
+  std::shared_ptr<grpc::Channel> NewChannel(
+      const std::shared_ptr<grpc::ChannelCredentials>& credentials) const;
 
   keystore::ManualClock* clock() { return &clock_; }
   service::Server* server() { return server_.get(); }

@@ -29,6 +29,15 @@ std::string ExampleText() {
   return text.str();
 }
 
+// The same with the sections that are commented out, from `#tls:` on to the end.
+std::string WholeExampleText() {
+  std::string text = ExampleText();
+  size_t line = text.find("\n#tls:");
+  EXPECT_NE(line, std::string::npos);
+  for (; line != std::string::npos; line = text.find("\n#", line + 1)) text.erase(line + 1, 1);
+  return text;
+}
+
 // The names of all fields that are set anywhere in `message`.
 void CollectSet(const Message& message, std::set<std::string>* names) {
   std::vector<const FieldDescriptor*> fields;
@@ -51,19 +60,30 @@ TEST(ConfigExampleTest, Loads) {
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_FALSE((*config)->Accepts("unlisted"));
   EXPECT_FALSE((*config)->Names().empty());
+  EXPECT_FALSE((*config)->tls());
+  EXPECT_FALSE((*config)->identity().takes_tokens());
+}
+
+TEST(ConfigExampleTest, LoadsWithWhatIsCommentedOut) {
+  const auto config = Config::LoadText(WholeExampleText(), "example");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_TRUE((*config)->tls());
+  EXPECT_TRUE((*config)->identity().takes_tokens());
 }
 
 TEST(ConfigExampleTest, ShowsEveryField) {
   config::v1::Config example;
   FieldLines lines;
   ConfigProblems problems;
-  ReadYaml(ExampleText(), &example, &lines, &problems);
+  ReadYaml(WholeExampleText(), &example, &lines, &problems);
   ASSERT_EQ(problems.Tell("example"), "");
   std::set<std::string> set;
   CollectSet(example, &set);
   for (const google::protobuf::Descriptor* type :
        {config::v1::Config::descriptor(), config::v1::Namespace::descriptor(),
-        config::v1::Limits::descriptor(), idempotency::v1::ProviderContract::descriptor()}) {
+        config::v1::Quota::descriptor(), config::v1::Limits::descriptor(),
+        config::v1::Tls::descriptor(), config::v1::Identity::descriptor(),
+        config::v1::JwtIssuer::descriptor(), idempotency::v1::ProviderContract::descriptor()}) {
     for (int i = 0; i < type->field_count(); ++i) {
       EXPECT_EQ(set.count(type->field(i)->full_name()), 1u) << type->field(i)->full_name();
     }
@@ -75,8 +95,8 @@ TEST(ConfigExampleTest, ShowsEveryPresetAndEveryValueOfAnEnum) {
   for (const std::string& preset : PresetNames()) {
     EXPECT_THAT(text, testing::HasSubstr("preset: " + preset));
   }
-  for (const char* value :
-       {"RECONCILE_FIRST", "RETRY_SAME_KEY", "RERUN", "REFUSE", "WARN", "OFF", "ALLOW"}) {
+  for (const char* value : {"RECONCILE_FIRST", "RETRY_SAME_KEY", "RERUN", "REFUSE", "WARN", "OFF",
+                            "ALLOW", "REQUIRED", "OPTIONAL"}) {
     EXPECT_THAT(text, testing::HasSubstr(value));
   }
 }

@@ -113,6 +113,24 @@ TEST(ConfigHolderTest, ABadFileLaterKeepsTheLastGoodOne) {
   EXPECT_THAT(holder.Get()->Names(), testing::ElementsAre("b"));
 }
 
+TEST(ConfigHolderTest, WhatCannotBeTakenUpDoesNotComeIntoForce) {
+  const std::string path = OwnPath("config.yaml");
+  Write(path, "namespaces: [{name: a}]");
+  const auto opened = ConfigHolder::Open(path);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  ConfigHolder& holder = **opened;
+  Write(path, "namespaces: [{name: b}]");
+  const absl::Status refused = holder.Reload([&](const Config& next) {
+    EXPECT_THAT(next.Names(), testing::ElementsAre("b"));
+    EXPECT_THAT(holder.Get()->Names(), testing::ElementsAre("a"));
+    return absl::NotFoundError("no keys");
+  });
+  EXPECT_EQ(refused.message(), "no keys");
+  EXPECT_THAT(holder.Get()->Names(), testing::ElementsAre("a"));
+  EXPECT_TRUE(holder.Reload([](const Config&) { return absl::OkStatus(); }).ok());
+  EXPECT_THAT(holder.Get()->Names(), testing::ElementsAre("b"));
+}
+
 TEST(ConfigHolderTest, MayBeReloadedWhileItIsRead) {
   const std::string path = OwnPath("config.yaml");
   Write(path, "namespaces: [{name: a}]");

@@ -126,6 +126,19 @@ TEST(ConfigRangesTest, OfNumbersAndTexts) {
       {"attempts, most", Setting("max_attempts: 1000"), ""},
       {"attempts, more", Setting("max_attempts: 1001"),
        "f.yaml:3: namespaces[0].max_attempts: 1001 is too large: write at most 1000"},
+      {"reserves, most", Setting("quota: {reserves_per_second: 1000000}"), ""},
+      {"reserves, more", Setting("quota: {reserves_per_second: 1000001}"),
+       "f.yaml:3: namespaces[0].quota.reserves_per_second: 1000001 is too large: write at most "
+       "1000000"},
+      {"burst, none", Setting("scope_quota: {reserves_per_second: 1, reserve_burst: 0}"),
+       "f.yaml:3: namespaces[0].scope_quota.reserve_burst: 0 is too small: write at least 1"},
+      {"burst alone", Setting("quota: {reserve_burst: 1}"),
+       "f.yaml:2: namespaces[0]: quota.reserve_burst needs reserves_per_second: write how many "
+       "there may be over time"},
+      {"bytes, many", Setting("quota: {stored_bytes: 18446744073709551614}"), ""},
+      {"bytes, more", Setting("quota: {stored_bytes: 18446744073709551616}"),
+       "f.yaml:3: namespaces[0].quota.stored_bytes: '18446744073709551616' is not a whole number "
+       "up to 18446744073709551615: write digits only"},
       {"description, most", Setting("description: " + kilobyte), ""},
       {"description, more", Setting("description: x" + kilobyte),
        "f.yaml:3: namespaces[0].description: 1025 bytes are too long: write at most 1024"},
@@ -491,6 +504,8 @@ TEST(ConfigTest, EveryFieldIsTaken) {
       "  max_response_bytes: 14\n"
       "  key_check: OFF\n"
       "  provider: {name: P}\n"
+      "  quota: {reserves_per_second: 17, reserve_burst: 18, open_operations: 19}\n"
+      "  scope_quota: {stored_bytes: 20000000000}\n"
       "limits: {max_waiters: 15, max_waiters_per_key: 14, max_queued_commands: 16}\n");
   Policy expected;
   expected.scope_optional = true;
@@ -511,12 +526,28 @@ TEST(ConfigTest, EveryFieldIsTaken) {
   expected.max_key_bytes = 13;
   expected.max_response_bytes = 14;
   expected.key_check = core::KeyCheck::kOff;
+  expected.quota = {17, 18, 19, core::kUnlimited};
+  expected.scope_quota.stored_bytes = 20'000'000'000;
   const NamespaceConfig* n = config->Find("n");
   ASSERT_NE(n, nullptr);
   EXPECT_EQ(n->policy, expected);
   EXPECT_EQ(n->description, "what it is for");
   EXPECT_EQ(n->provider.name(), "P");
   EXPECT_EQ(config->limits(), (ServerLimits{15, 14, 16}));
+}
+
+TEST(ConfigTest, QuotasReplaceThoseOfTheDefaultsOneByOne) {
+  const auto config = Good(
+      "defaults:\n"
+      "  quota: {reserves_per_second: 5, open_operations: 6}\n"
+      "unlisted_namespaces: ALLOW\n"
+      "namespaces:\n"
+      "- name: n\n"
+      "  quota: {open_operations: 0}\n");
+  EXPECT_EQ(config->PolicyFor("n")->quota, (core::Quota{5, core::kUnlimited, 0, core::kUnlimited}))
+      << "a zero is no new keys, and not no limit";
+  EXPECT_EQ(config->PolicyFor("unlisted")->quota.open_operations, 6u);
+  EXPECT_EQ(config->PolicyFor("n")->scope_quota, core::Quota{});
 }
 
 TEST(ConfigTest, FewerWaitersMeanFewerOnOneKey) {
@@ -572,7 +603,7 @@ TEST(ConfigTest, TheSchemaHasTheFieldsOfTheApi) {
     EXPECT_EQ(same->message_type(), field.message_type()) << field.name();
     EXPECT_EQ(same->enum_type(), field.enum_type()) << field.name();
   }
-  EXPECT_EQ(schema->field_count(), api->field_count() + 1) << "and preset";
+  EXPECT_EQ(schema->field_count(), api->field_count() + 3) << "and preset, quota, scope_quota";
 }
 
 }  // namespace

@@ -255,7 +255,8 @@ TEST(ConfigYamlTest, SaysWhatIsNotReadAsYaml) {
        "scope_optional, fingerprint_optional, default_lease_duration, max_lease_duration, "
        "max_hold_duration, max_wait_duration, retention, max_retention, expired_memory, "
        "unknown_outcome, protection_window, max_attempts, initial_backoff, max_backoff, "
-       "settle_duration, max_key_bytes, max_response_bytes, key_check, provider"},
+       "settle_duration, max_key_bytes, max_response_bytes, key_check, provider, "
+       "quota, scope_quota"},
       {"an alias to nothing", "defaults: {provider: *p}",
        "f.yaml:1: not readable as YAML (the referenced anchor is not defined): mend the syntax "
        "here"},

@@ -76,15 +76,15 @@ core::RecordPtr Share(core::Record record) {
   return std::make_shared<const core::Record>(std::move(record));
 }
 
-const v1::OperationId& Id() {
-  static const v1::OperationId id = ValidId();
-  return id;
+const core::Key& Key() {
+  static const core::Key key{"payments", "acct-1", "order-1"};
+  return key;
 }
 
 AnswerContext Context(const core::Policy& policy = {}) {
   static core::Policy kept;
   kept = policy;
-  return AnswerContext{Id(), kept};
+  return AnswerContext{Key(), kept};
 }
 
 keystore::Reply ReplyOf(core::Answer answer) { return keystore::Reply{std::move(answer), kNow}; }
@@ -115,7 +115,7 @@ TEST(ReserveResponseTest, OfAnAcquisition) {
   EXPECT_EQ(MillisOf(response.server_time()), MillisOf(kNow));
   EXPECT_FALSE(response.detail().empty());
   const v1::Operation& operation = response.operation();
-  EXPECT_EQ(operation.id().SerializeAsString(), Id().SerializeAsString());
+  EXPECT_EQ(operation.id().SerializeAsString(), ValidId().SerializeAsString());
   EXPECT_EQ(operation.state(), v1::OPERATION_STATE_PENDING);
   EXPECT_EQ(operation.owner().operation_ref(), "run-1");
   EXPECT_EQ(operation.labels().at("team"), "billing");
@@ -167,7 +167,7 @@ TEST(ReserveResponseTest, ShowsNextToNothingOnAMismatch) {
       .operation = Share(Complete()),
   });
   v1::Operation expected;
-  *expected.mutable_id() = Id();
+  *expected.mutable_id() = ValidId();
   expected.set_state(v1::OPERATION_STATE_COMPLETE);
   expected.mutable_fingerprint()->set_algorithm("sha256/jcs-1");
   SetTimestamp(kNow - seconds(5), expected.mutable_update_time());
@@ -238,7 +238,7 @@ TEST(OperationTest, HasTheTimesOfItsState) {
                          Row{core::State::kFreed, false, false, false, true}}) {
     record.state = row.state;
     v1::Operation operation;
-    EXPECT_EQ(FillOperation(Id(), record, Shown{true, true, true}, &operation), std::nullopt);
+    EXPECT_EQ(FillOperation(Key(), record, Shown{true, true, true}, &operation), std::nullopt);
     SCOPED_TRACE(operation.ShortDebugString());
     EXPECT_EQ(operation.has_lease_expire_time(), row.lease_expire);
     EXPECT_EQ(operation.has_complete_time(), row.complete);

@@ -2,6 +2,7 @@
 #include "service/front/front_desk.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "gtest/gtest.h"
@@ -22,9 +23,9 @@ using std::chrono::seconds;
 class DenyAll final : public AccessPolicy {
  public:
   bool Allows(const Principal&, Permission permission, std::string_view name_space,
-              std::string_view scope) const override {
-    asked = std::string(permission == Permission::kOperate ? "operate " : "administer ") +
-            std::string(name_space) + "/" + std::string(scope);
+              std::optional<std::string_view> scope) const override {
+    asked = std::to_string(static_cast<int>(permission)) + " " + std::string(name_space) + "/" +
+            std::string(scope.value_or("(any)"));
     return false;
   }
   mutable std::string asked;
@@ -66,10 +67,10 @@ TEST_F(FrontDeskTest, AsksForAccessBeforeAnythingElse) {
   request.mutable_id()->set_namespace_("Not A Namespace");
   request.mutable_id()->set_scope("acct");
   EXPECT_EQ(Refusal(desk, request).reason, core::Reason::kAccessDenied);
-  EXPECT_EQ(deny_all_.asked, "operate Not A Namespace/acct");
+  EXPECT_EQ(deny_all_.asked, "0 Not A Namespace/acct");
   EXPECT_EQ(Refusal(desk, ValidComplete()).reason, core::Reason::kAccessDenied);
   EXPECT_EQ(Refusal(desk, ValidResolve()).reason, core::Reason::kAccessDenied);
-  EXPECT_EQ(deny_all_.asked, "administer payments/acct-1");
+  EXPECT_EQ(deny_all_.asked, "3 payments/acct-1");
 
   v1::GetNamespaceResponse got;
   const auto failure = desk.GetNamespace(Caller{}, v1::GetNamespaceRequest{}, &got);
@@ -89,7 +90,7 @@ TEST_F(FrontDeskTest, MakesARequestForTheKeyStore) {
   const auto& admitted = std::get<Admitted>(admission);
   EXPECT_EQ(admitted.request.key, (core::Key{"payments", "acct-1", "order-1"}));
   EXPECT_EQ(admitted.request.wait, seconds(5));
-  EXPECT_EQ(admitted.ticket.id.key(), "order-1");
+  EXPECT_EQ(admitted.ticket.key, admitted.request.key);
   EXPECT_EQ(admitted.ticket.verb, Verb::kReserve);
   EXPECT_NE(admitted.request.policy, nullptr);
 }

@@ -17,6 +17,7 @@
 #include "service/listen_address.h"
 #include "service/log.h"
 #include "service/metrics.h"
+#include "service/refusal_lines.h"
 #include "service/worker.h"
 
 namespace idempotency::service {
@@ -60,8 +61,20 @@ TEST(FlagsTest, AreRefusedWithTheReason) {
       {{"--nolisten"}, "no flag --nolisten"},
       {{"--ballast_mb=many"}, "--ballast_mb=many"},
       {{"--ballast_mb=-1"}, "out of range"},
+      {{"--accept_loss=-1"}, "--accept_loss=-1"},
+      {{"--engine=memory", "--response_keys=/keys"}, "--response_keys"},
+      {{"--engine=memory", "--rewrap"}, "--rewrap"},
       {{"--block_cache_mb=0"}, "out of range"},
       {{"--memtable_mb=1048577"}, "out of range"},
+      {{"--max_connections=0"}, "--max_connections=0 is out of range"},
+      {{"--max_connections_per_peer=0"}, "out of range"},
+      {{"--max_cancelled_calls=0"}, "out of range"},
+      {{"--max_streams_per_connection=1000000001"}, "out of range"},
+      {{"--max_metadata_kb=1025"}, "use 1 to 1024"},
+      {{"--handshake_timeout_s=0"}, "out of range"},
+      {{"--max_connection_age_s=2000001"}, "out of range"},
+      {{"--keepalive_s=0"}, "out of range"},
+      {{"--min_ping_interval_s=0"}, "out of range"},
       {{"--trust_clock=perhaps"}, "--trust_clock=perhaps"},
       {{"--engine=etcd"}, "--engine=etcd"},
       {{"--data_dir="}, "--data_dir"},
@@ -79,9 +92,30 @@ TEST(FlagsTest, AreRefusedWithTheReason) {
 
 TEST(FlagsTest, AreAllInTheHelp) {
   const std::string help = HelpText();
-  for (const char* name :
-       {"data_dir", "listen", "config", "check_config", "engine", "log_level", "version",
-        "trust_clock", "block_cache_mb", "memtable_mb", "ballast_mb", "port_file", "help"}) {
+  for (const char* name : {"data_dir",
+                           "listen",
+                           "config",
+                           "check_config",
+                           "engine",
+                           "log_level",
+                           "version",
+                           "trust_clock",
+                           "accept_loss",
+                           "block_cache_mb",
+                           "memtable_mb",
+                           "ballast_mb",
+                           "port_file",
+                           "help",
+                           "max_connections",
+                           "max_connections_per_peer",
+                           "max_cancelled_calls",
+                           "max_streams_per_connection",
+                           "max_metadata_kb",
+                           "handshake_timeout_s",
+                           "max_connection_idle_s",
+                           "max_connection_age_s",
+                           "keepalive_s",
+                           "min_ping_interval_s"}) {
     EXPECT_THAT(help, HasSubstr(std::string("--") + name));
   }
   EXPECT_THAT(help, HasSubstr("Exit codes"));
@@ -107,6 +141,28 @@ TEST(ListenAddressTest, StaysOnTheMachine) {
     ASSERT_FALSE(checked.ok()) << address;
     EXPECT_THAT(std::string(checked.status().message()), HasSubstr("not an address")) << address;
   }
+}
+
+TEST(ListenAddressTest, LeavesTheMachineWhereConnectionsAreProtected) {
+  const std::string anywhere = "0.0.0.0:7420";
+  EXPECT_TRUE(CheckListenAddress(anywhere, {.tls = true, .identity = true}).ok());
+  EXPECT_TRUE(CheckListenAddress(anywhere, {.tls = true, .allow_anonymous = true}).ok());
+  EXPECT_TRUE(CheckListenAddress(anywhere, {.allow_plaintext = true}).ok());
+  EXPECT_EQ(
+      CheckListenAddress(anywhere, {.identity = true, .allow_anonymous = true}).status().message(),
+      "--listen=0.0.0.0:7420 can be reached from other machines, and nothing would be "
+      "encrypted: set up TLS by tls.certificate_file and tls.private_key_file in the file of "
+      "--config, or listen on 127.0.0.1, [::1] or unix:/path. For development, "
+      "--allow_plaintext goes without.");
+  EXPECT_EQ(CheckListenAddress(anywhere, {.tls = true}).status().message(),
+            "--listen=0.0.0.0:7420 can be reached from other machines, and whoever can connect "
+            "could do everything: set tls.client_ca_file, identity.tokens_file or "
+            "identity.jwt_issuers in the file of --config, or listen on 127.0.0.1, [::1] or "
+            "unix:/path. Where the network alone decides who may, --allow_anonymous goes without.");
+  EXPECT_FALSE(CheckListenAddress("nonsense", {.tls = true, .identity = true}).ok());
+  EXPECT_TRUE(IsLocalAddress("unix:/x"));
+  EXPECT_TRUE(IsLocalAddress("[::1]:1"));
+  EXPECT_FALSE(IsLocalAddress("0.0.0.0:1"));
 }
 
 // --- Log ---------------------------------------------------------------------------------------
@@ -203,6 +259,12 @@ TEST(LogTest, KnowsItsLevels) {
   EXPECT_EQ(ParseLogLevel("INFO"), std::nullopt);
 }
 
+TEST(LogTest, RepeatsNoMetadataOfGrpcsLines) {
+  EXPECT_EQ(WithoutMetadataValue("Error parsing metadata: error=invalid value key=te value=secret"),
+            "Error parsing metadata: error=invalid value key=te");
+  EXPECT_EQ(WithoutMetadataValue("Failed to bind"), "Failed to bind");
+}
+
 TEST(LogTest, FindsTheTraceId) {
   const std::string good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
   EXPECT_EQ(TraceIdOf(good), "0af7651916cd43dd8448eb211c80319c");
@@ -278,6 +340,57 @@ TEST(ActivityTest, TellsAtInfoWhatOthersMustKnow) {
   EXPECT_EQ(counted.refused[static_cast<size_t>(core::Reason::kInvalidField)], 1u);
   EXPECT_EQ(counted.late_completions, 1u);
   EXPECT_EQ(counted.lapsed, 1u);
+}
+
+TEST(ActivityTest, AFloodOfRefusalsForLoadIsAFewLinesAndAllAreCounted) {
+  constexpr uint64_t kRefusals = 10'000;
+  Pipe pipe;
+  CountingMetrics metrics;
+  {
+    Log log({LogLevel::kInfo, pipe.ends[1]});
+    Activity activity(&log, &metrics, nullptr);
+    for (uint64_t i = 0; i < kRefusals; ++i) {
+      activity.OnAnswer(RequestOf(core::ReserveCommand{}),
+                        core::Refusal{.reason = core::Reason::kOverloaded});
+    }
+    // What a caller does wrong is told each time.
+    for (int i = 0; i < 20; ++i) {
+      activity.OnAnswer(RequestOf(core::RenewCommand{}),
+                        core::Refusal{.reason = core::Reason::kStaleFencingToken});
+    }
+  }
+  uint64_t told = 0;
+  uint64_t untold = 0;
+  uint64_t stale = 0;
+  for (const auto& line : ParseLines(pipe.Read())) {
+    const auto& fields = line.fields();
+    if (fields.at("event").string_value() == "more_refused") {
+      untold += static_cast<uint64_t>(fields.at("count").number_value());
+    } else if (fields.at("result").string_value() == "OVERLOADED") {
+      ++told;
+    } else {
+      ++stale;
+    }
+  }
+  EXPECT_GE(told, RefusalLines::kMostPerSecond);
+  EXPECT_LT(told, kRefusals / 10);
+  EXPECT_EQ(told + untold, kRefusals);
+  EXPECT_EQ(stale, 20u);
+  EXPECT_EQ(metrics.Read().refused[static_cast<size_t>(core::Reason::kOverloaded)], kRefusals);
+}
+
+TEST(RefusalLinesTest, TellsSoManyASecondAndCountsTheOthers) {
+  using std::chrono::milliseconds;
+  RefusalLines lines;
+  for (uint64_t i = 0; i < RefusalLines::kMostPerSecond; ++i) {
+    EXPECT_EQ(lines.Admit(core::Reason::kOverloaded, milliseconds(5'000)), 0u);
+  }
+  EXPECT_EQ(lines.Admit(core::Reason::kOverloaded, milliseconds(5'999)), std::nullopt);
+  // Each reason for itself.
+  EXPECT_EQ(lines.Admit(core::Reason::kStoreFull, milliseconds(5'999)), 0u);
+  EXPECT_EQ(lines.Admit(core::Reason::kOverloaded, milliseconds(5'999)), std::nullopt);
+  EXPECT_EQ(lines.Admit(core::Reason::kOverloaded, milliseconds(6'000)), 2u);
+  EXPECT_EQ(lines.TakeUntold(core::Reason::kOverloaded), 0u);
 }
 
 TEST(ActivityTest, TellsEveryCommandAtDebug) {

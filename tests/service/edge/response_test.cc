@@ -164,6 +164,28 @@ TEST(DigestTest, IsStored) {
       << std::hex << complete.high << " " << complete.low;
 }
 
+TEST(DigestTest, DoesNotDependOnHowThePartsAreGathered) {
+  // As any other implementation makes them: SHA-256 of 7, "attempt", the size and the id, with
+  // numbers in eight bytes, the lowest first.
+  struct Row {
+    size_t size;
+    core::Digest digest;
+  };
+  const Row rows[] = {
+      {0, {0xab31bf32a6d030b1, 0xd9140efeba5ef982}},
+      {1, {0x2ce1d145d3009a52, 0xc938dfdbc24514a5}},
+      {232, {0x64e65fac45f66821, 0x76a9b02f0dd1502c}},
+      {233, {0x2ad0715d15fcf40c, 0xb14572c24fadf072}},
+      {234, {0x44a3b144693d0970, 0xf9ead0f1ba005c35}},
+      {256, {0x3dd288b5b1146739, 0x7a1554e9004f8573}},
+      {257, {0xc5a8e45acd013a9d, 0x0c086e8814e833a1}},
+      {1000, {0x791cc53a39184c3d, 0xfda8a804914ce25e}},
+  };
+  for (const Row& row : rows) {
+    EXPECT_EQ(DigestAttemptId(std::string(row.size, 'a')), row.digest) << row.size;
+  }
+}
+
 TEST(DigestTest, LooksAtEveryPartOfACompletion) {
   using Change = std::function<void(v1::CompleteRequest*)>;
   const std::pair<const char*, Change> changes[] = {

@@ -46,6 +46,27 @@ TEST(TextTest, FindsTheFirstFault) {
   }
 }
 
+TEST(TextTest, FindsAFaultWhereverItIs) {
+  const auto fault_of = [](uint8_t byte) {
+    if (byte >= 0x80) return TextFault::kNotUtf8;
+    return byte < 0x20 || byte == 0x7F ? TextFault::kControlCharacter : TextFault::kNone;
+  };
+  for (size_t size = 1; size <= 20; ++size) {
+    for (size_t at = 0; at < size; ++at) {
+      for (int byte = 0; byte < 256; ++byte) {
+        std::string text(size, ' ');
+        text[at] = static_cast<char>(byte);
+        ASSERT_EQ(FindTextFault(text), fault_of(static_cast<uint8_t>(byte)))
+            << "byte " << byte << " at " << at << " of " << size;
+      }
+      // Nothing of a character is lost where the bytes are taken several at a time.
+      const std::string before(at, '~'), after(size - at, '~');
+      ASSERT_EQ(FindTextFault(before + "\xe2\x82\xac" + after), TextFault::kNone);
+      ASSERT_EQ(FindTextFault(before + "\xc2\x9f" + after), TextFault::kControlCharacter);
+    }
+  }
+}
+
 TEST(TextTest, IsCutBetweenCharacters) {
   EXPECT_EQ(CutText("abc", 3), "abc");
   EXPECT_EQ(CutText("abc", 2), "ab");
@@ -142,9 +163,19 @@ TEST(KeyCheckTest, RecognisesWhatShouldNotBeAKey) {
       {"eyJ", ""},
       {"skating_live_1", ""},
       {"bearer-of-news", ""},
+      {"the bearer of this", ""},
+      {"hf_0123456789abcdef0123456789abcdef", ""},
+      {"price-7%40discount", ""},
+      // Version 4 identifiers whose groups are all digits; a date and a count.
+      {"41111111-1111-4111-8111-111111111111", ""},
+      {"abcd1111-4111-4111-8111-1111aaaaaaaa", ""},
       // E-mail addresses.
       {"alice@example.com", "an e-mail address"},
       {"order-7-alice+x@mail.example.co.uk-1", "an e-mail address"},
+      {"alice%40example.com", "an e-mail address"},
+      {"b\xc3\xbc@b\xc3\xbc"
+       "cher.example",
+       "an e-mail address"},
       // Card numbers: right prefix, length and check digit.
       {"4111111111111111", "a card number"},
       {"4111-1111-1111-1111", "a card number"},
@@ -154,6 +185,10 @@ TEST(KeyCheckTest, RecognisesWhatShouldNotBeAKey) {
       {"5555555555554444", "a card number"},
       {"2223003122003222", "a card number"},
       {"6011111111111117", "a card number"},
+      {"2026-01-31-4111-1111-1111-1111", "a card number"},
+      {"2200000000000053", "a card number"},
+      {"6759649826438453", "a card number"},
+      {"4111 1111-1111 1111", ""},  // gaps of two kinds
       {"4111111111111112", ""},     // check digit
       {"9111111111111111", ""},     // nobody's prefix
       {"41111111111111111", ""},    // 17 digits
@@ -162,8 +197,18 @@ TEST(KeyCheckTest, RecognisesWhatShouldNotBeAKey) {
       // Credentials.
       {"Bearer abc", "an authorization header"},
       {"basic dXNlcjpwYXNz", "an authorization header"},
+      {"Authorization: Bearer mF_9.B5f-4.1JqM0123", "an authorization header"},
       {"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.sig", "a JSON web token"},
-      {"-----BEGIN PRIVATE KEY-----", "a PEM-encoded key"},
+      {"-----BEGIN PRIVATE KEY-----", "a private key"},
+      {"-----BEGIN OPENSSH PRIVATE KEY-----", "a private key"},
+      {"PuTTY-User-Key-File-3: ssh-ed25519", "a private key"},
+      {"AGE-SECRET-KEY-1QQPQYQS", "a private key"},
+      {"rk_live_aaaaaaaaaaaaaaaaaaaaaaaa", "an API key"},
+      {"github_pat_aaaaaaaaaaaaaaaaaaaaaa", "an API key"},
+      {"xoxb-111111111111-aaaaaaaaaaaa", "an API key"},
+      {"AIzaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "an API key"},
+      {"SG.aaaaaaaaaaaaaaaaaaaaaa.aaaaaaaa", "an API key"},
+      {"sk-ant-api03-aaaaaaaaaaaaaaaa", "an API key"},
       {"sk_test_aaaaaaaaaaaaaaaaaaaaaaaa", "an API key"},
       {"key-AKIAAAAAAAAAAAAAAAAA", "an API key"},
       {"ghp_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "an API key"},

@@ -27,6 +27,14 @@ google::protobuf::Duration Seconds(int64_t whole, int32_t nanos = 0) {
   return duration;
 }
 
+// Of a request that is looked at again: the checks take parts out of theirs.
+Checked<core::ReserveCommand> CheckReserve(v1::ReserveRequest request, const core::Policy& policy) {
+  return service::CheckReserve(&request, policy);
+}
+Checked<core::RenewCommand> CheckRenew(v1::RenewRequest request, const core::Policy& policy) {
+  return service::CheckRenew(&request, policy);
+}
+
 // --- Ids ------------------------------------------------------------------------------------
 
 struct IdRow {
@@ -40,14 +48,16 @@ class IdTest : public testing::TestWithParam<IdRow> {};
 TEST_P(IdTest, NamesTheFieldAtFault) {
   v1::OperationId id = ValidId();
   GetParam().change(&id);
-  const Checked<core::Key> key = CheckId(id);
   SCOPED_TRACE(id.ShortDebugString());
+  v1::OperationId taken = id;
+  const Checked<core::Key> key = CheckId(&taken);
   if (GetParam().field == nullptr) {
     ASSERT_TRUE(key.ok()) << key.error().message;
     EXPECT_EQ(key.value(), (core::Key{id.namespace_(), id.scope(), id.key()}));
     return;
   }
   ASSERT_FALSE(key.ok());
+  EXPECT_EQ(taken.SerializeAsString(), id.SerializeAsString());
   EXPECT_EQ(key.error().field, GetParam().field);
   EXPECT_FALSE(key.error().message.empty());
 }
@@ -172,6 +182,8 @@ const ReserveRow kReserveRows[] = {
     {"labels_17", [](auto* r) { AddLabels(r, 17, 1); }, "labels"},
     {"labels_1024_bytes", [](auto* r) { AddLabels(r, 1, 1022); }, nullptr},
     {"labels_1025_bytes", [](auto* r) { AddLabels(r, 1, 1023); }, "labels"},
+    {"labels_an_empty_name_is_not_stored", [](auto* r) { (*r->mutable_labels())[""] = "v"; },
+     "labels"},
     {"lease_zero", [](auto* r) { *r->mutable_lease_duration() = Seconds(0); }, "lease_duration"},
     {"lease_negative", [](auto* r) { *r->mutable_lease_duration() = Seconds(0, -1); },
      "lease_duration"},

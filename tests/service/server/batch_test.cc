@@ -9,7 +9,10 @@
 #include <vector>
 
 #include "keystore/core/limits.h"
+#include "service/activity.h"
 #include "service/front/batch_call.h"
+#include "service/log.h"
+#include "service/metrics.h"
 #include "service/response.h"
 #include "tests/service/server/commands.h"
 #include "tests/service/server/pipeline_client.h"
@@ -213,8 +216,12 @@ TEST(BatchTest, AnswersThatDoNotFitAreToBeAskedForSingly) {
 
 // What a batch of this many reads of one operation holds at most while it is answered.
 size_t PeakOfReads(const keystore::Reply& reply, service::Verb verb, int count) {
-  const service::FrontDesk desk(nullptr, nullptr, nullptr, nullptr, nullptr);
-  const service::Ticket ticket{verb, Id("k"), std::make_shared<core::Policy>(), std::nullopt};
+  service::Log log({service::LogLevel::kError});
+  service::CountingMetrics metrics;
+  service::Activity activity(&log, &metrics, nullptr);
+  const service::FrontDesk desk(nullptr, nullptr, nullptr, nullptr, &activity);
+  const service::Ticket ticket{verb, core::Key{"payments", "acct-1", "k"},
+                               std::make_shared<core::Policy>(), std::nullopt};
   v1::BatchResponse response;
   std::atomic<size_t> kept_bytes{0};
   size_t held = 0;
@@ -259,9 +266,12 @@ TEST(BatchTest, WhatHasChangedSomethingIsKeptWhereNoReadFits) {
                                      record,
                                      true,
                                      std::nullopt};
-  const service::FrontDesk desk(nullptr, nullptr, nullptr, nullptr, nullptr);
-  const service::Ticket ticket{service::Verb::kReserve, Id("k"), std::make_shared<core::Policy>(),
-                               std::nullopt};
+  service::Log log({service::LogLevel::kError});
+  service::CountingMetrics metrics;
+  service::Activity activity(&log, &metrics, nullptr);
+  const service::FrontDesk desk(nullptr, nullptr, nullptr, nullptr, &activity);
+  const service::Ticket ticket{service::Verb::kReserve, core::Key{"payments", "acct-1", "k"},
+                               std::make_shared<core::Policy>(), std::nullopt};
   std::atomic<size_t> kept_bytes{1000};
   v1::Result changed;
   service::AnswerWithin(1000, desk, reply, ticket, &kept_bytes, &changed);

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -224,7 +225,7 @@ TEST(ErrorsTest, OfANamespaceTakenOutTheRestGoesOn) {
 class DenyPayments final : public service::AccessPolicy {
  public:
   bool Allows(const service::Principal&, service::Permission, std::string_view name_space,
-              std::string_view) const override {
+              std::optional<std::string_view>) const override {
     return name_space != "payments";
   }
 };

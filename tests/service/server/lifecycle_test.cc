@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "absl/synchronization/notification.h"
+#include "grpc/support/time.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "tests/service/server/commands.h"
 #include "tests/service/server/test_engine.h"
@@ -209,9 +210,14 @@ TEST(LifecycleTest, AStoppingServiceAnswersWaitersAndFinishesWhatItAccepted) {
   std::thread draining([&] { service.server()->Drain(); });
   // Health says so first of all; the connection of this probe is still served.
   AwaitTrue([&] { return HealthOf(&service, "") == kNotServing; });
-  // Nothing new is taken on.
-  AwaitTrue(
-      [&] { return service.Call(&Api::Reserve, Reserve("new")).reason == "STORE_UNAVAILABLE"; });
+  // Nothing new is taken on. One that came just before would wait for what is held: it gives up.
+  AwaitTrue([&] {
+    grpc::ClientContext context;
+    context.set_deadline(gpr_time_from_millis(200, GPR_TIMESPAN));
+    v1::ReserveResponse response;
+    const grpc::Status status = service.api()->Reserve(&context, Reserve("new"), &response);
+    return ReadResult(status, context, response).reason == "STORE_UNAVAILABLE";
+  });
   controls.LetGo();
   draining.join();
   waiting.done.WaitForNotification();

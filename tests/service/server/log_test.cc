@@ -5,12 +5,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "tests/service/server/commands.h"
 #include "tests/support/service_fixture.h"
@@ -119,16 +122,15 @@ class Story {
 };
 
 // The whole of a log that was written to a pipe, which holds all of it.
-std::string LogOf(service::LogLevel level) {
+std::string LogOf(ServiceFixture::Options options,
+                  const std::function<void(ServiceFixture*)>& story) {
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);
   fcntl(ends[1], F_SETPIPE_SZ, 1 << 20);
   {
-    ServiceFixture service({.log_fd = ends[1], .log_level = level});
-    Story story(&service);
-    story.Succeed();
-    story.Lapse();
-    story.Doubt();
+    options.log_fd = ends[1];
+    ServiceFixture service(std::move(options));
+    story(&service);
   }
   close(ends[1]);
   std::string text(1 << 20, '\0');
@@ -139,6 +141,15 @@ std::string LogOf(service::LogLevel level) {
   close(ends[0]);
   text.resize(size);
   return text;
+}
+
+std::string LogOf(service::LogLevel level) {
+  return LogOf({.log_level = level}, [](ServiceFixture* service) {
+    Story story(service);
+    story.Succeed();
+    story.Lapse();
+    story.Doubt();
+  });
 }
 
 std::vector<std::string> LinesOf(const std::string& text) {
@@ -174,6 +185,79 @@ TEST(ServiceLogTest, SaysNothingOfOrdinaryCommandsAtInfo) {
   const std::string text = LogOf(service::LogLevel::kInfo);
   EXPECT_THAT(text, Not(HasSubstr(R"("event":"command")")));
   EXPECT_THAT(text, HasSubstr("lease_lapsed"));
+}
+
+// --- Texts that look like what should not be stored --------------------------------------------
+
+v1::ReserveRequest SensitiveReserve(const std::string& attempt) {
+  v1::ReserveRequest request = Reserve("carol@example.com", attempt);
+  request.mutable_id()->set_scope("alice@example.com");
+  request.mutable_owner()->set_operation_ref("4111111111111111");
+  (*request.mutable_labels())["mail"] = "bob@example.com";
+  (*request.mutable_labels())["sk_live_0123456789abcdef"] = "label";
+  return request;
+}
+
+// What is said of a new operation, of one that exists, and of one that has been freed.
+std::string WarningsUnder(const std::string& key_check, uint64_t* counted) {
+  const std::string config =
+      "defaults: {key_check: " + key_check + "}\nnamespaces: [{name: payments}]";
+  return LogOf({.config = config, .log_level = service::LogLevel::kWarning},
+               [counted](ServiceFixture* service) {
+                 const auto made = service->Call(&Api::Reserve, SensitiveReserve("1"));
+                 EXPECT_TRUE(made.status.ok()) << made.status.error_message();
+                 service->Call(&Api::Reserve, SensitiveReserve("2"));
+                 v1::ReleaseRequest release =
+                     Release("carol@example.com", made.response.lease().fencing_token());
+                 release.mutable_id()->set_scope("alice@example.com");
+                 EXPECT_TRUE(service->Call(&Api::Release, release).status.ok());
+                 EXPECT_EQ(service->Call(&Api::Reserve, SensitiveReserve("3")).response.outcome(),
+                           v1::RESERVE_OUTCOME_ACQUIRED);
+                 *counted = service->metrics().Read().sensitive;
+               });
+}
+
+TEST(SensitiveTextTest, IsWarnedOfOnceANewOperationAndField) {
+  uint64_t counted = 0;
+  const std::string text = WarningsUnder("WARN", &counted);
+  EXPECT_EQ(counted, 5u);
+  const std::vector<std::string> lines = LinesOf(text);
+  ASSERT_EQ(lines.size(), 5u) << text;
+  const std::pair<const char*, const char*> expected[] = {
+      {"id.key", "an e-mail address"},          {"id.scope", "an e-mail address"},
+      {"labels", "an e-mail address"},          {"labels", "an API key"},
+      {"owner.operation_ref", "a card number"},
+  };
+  for (size_t i = 0; i < lines.size(); ++i) {
+    EXPECT_THAT(lines[i], HasSubstr(R"("event":"looks_sensitive")"));
+    EXPECT_THAT(lines[i], HasSubstr(R"("namespace":"payments")"));
+    EXPECT_THAT(lines[i], HasSubstr(absl::StrCat("\"field\":\"", expected[i].first, "\"")));
+    EXPECT_THAT(lines[i], HasSubstr(absl::StrCat("\"looks_like\":\"", expected[i].second, "\"")));
+  }
+  for (const char* secret : {"carol", "alice", "bob", "4111", "sk_live"}) {
+    EXPECT_THAT(text, Not(HasSubstr(secret)));
+  }
+}
+
+TEST(SensitiveTextTest, IsNotLookedForWhereTheCheckIsOff) {
+  uint64_t counted = 1;
+  EXPECT_EQ(WarningsUnder("OFF", &counted), "");
+  EXPECT_EQ(counted, 0u);
+}
+
+TEST(SensitiveTextTest, BesideTheKeyIsNoReasonToRefuse) {
+  uint64_t counted = 0;
+  const std::string text =
+      LogOf({.log_level = service::LogLevel::kWarning}, [&counted](ServiceFixture* service) {
+        v1::ReserveRequest request = SensitiveReserve("1");
+        EXPECT_EQ(service->Call(&Api::Reserve, request).reason, "INVALID_FIELD");
+        EXPECT_EQ(service->metrics().Read().sensitive, 0u);
+        request.mutable_id()->set_key("order-1");
+        EXPECT_TRUE(service->Call(&Api::Reserve, request).status.ok());
+        counted = service->metrics().Read().sensitive;
+      });
+  EXPECT_EQ(counted, 4u);
+  EXPECT_THAT(text, Not(HasSubstr("id.key")));
 }
 
 }  // namespace

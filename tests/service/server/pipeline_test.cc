@@ -71,6 +71,18 @@ TEST(PipelineTest, AppliesCommandsOnOneKeyInTheOrderSent) {
   }
 }
 
+// It is the stream's own thread that makes the commit of the first.
+TEST(PipelineTest, MessagesAreReadWhileTheCommandsOfTheFirstAreCommitted) {
+  EngineControls controls;
+  ServiceFixture service({.engine = [&] { return MakeTestEngine(&controls); }});
+  PipelineClient client(&service);
+  controls.Block();
+  for (const char* key : {"a", "b", "c", "d"}) client.Send({Command(Reserve(key))});
+  AwaitTrue([&] { return service.server()->store()->queued() == 3; });
+  controls.Unblock();
+  EXPECT_EQ(client.Await(4).size(), 4u);
+}
+
 TEST(PipelineTest, AWaitingCommandBlocksNoOther) {
   ServiceFixture service;
   const uint64_t token = Acquire(&service, "held");
@@ -125,6 +137,44 @@ TEST(PipelineTest, RefusesATagThatIsInFlight) {
   // By now the tag is free again.
   client.Send({Tagged(1, Command(Reserve("other")))});
   EXPECT_EQ(client.Await(3)[2].reserve().outcome(), v1::RESERVE_OUTCOME_ACQUIRED);
+}
+
+TEST(PipelineTest, RefusesATagThatIsTwiceInAMessage) {
+  ServiceFixture service;
+  PipelineClient client(&service);
+  client.Send({Tagged(1, Command(Reserve("a"))), Tagged(1, Command(Reserve("b"))),
+               Tagged(2, Command(Reserve("c")))});
+  std::map<uint64_t, std::vector<v1::Result>> by_tag;
+  for (const v1::Result& result : client.Await(3)) by_tag[result.tag()].push_back(result);
+  ASSERT_EQ(by_tag[1].size(), 2u);
+  const int refused = by_tag[1][0].has_error() ? 0 : 1;
+  EXPECT_EQ(by_tag[1][refused].error().field(), "tag");
+  EXPECT_EQ(by_tag[1][1 - refused].reserve().operation().id().key(), "a");
+  EXPECT_EQ(by_tag[2][0].reserve().outcome(), v1::RESERVE_OUTCOME_ACQUIRED);
+}
+
+TEST(PipelineTest, ATagThatWasRefusedIsNotInFlight) {
+  ServiceFixture service;
+  PipelineClient client(&service);
+  client.Send({Tagged(1, Command(Reserve(""))), Tagged(1, Command(Reserve("a")))});
+  int acquired = 0;
+  for (const v1::Result& result : client.Await(2)) {
+    if (result.has_error()) EXPECT_EQ(result.error().field(), "id.key");
+    acquired += result.reserve().outcome() == v1::RESERVE_OUTCOME_ACQUIRED ? 1 : 0;
+  }
+  EXPECT_EQ(acquired, 1);
+}
+
+TEST(PipelineTest, ATagIsFreeAsSoonAsItsAnswerIsThere) {
+  ServiceFixture service;
+  PipelineClient client(&service);
+  for (size_t round = 1; round <= 200; ++round) {
+    const std::string key = "k" + std::to_string(round);
+    client.Send({Tagged(1, Command(Reserve(key))), Tagged(2, Command(Get(key)))});
+    for (const v1::Result& result : client.Await(2 * round)) {
+      ASSERT_FALSE(result.has_error()) << round << ": " << result.ShortDebugString();
+    }
+  }
 }
 
 TEST(PipelineTest, AClosedStreamIsAnsweredToTheEnd) {

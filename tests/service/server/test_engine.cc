@@ -38,6 +38,8 @@ class TestEngine final : public keystore::Engine {
     }
     {
       absl::MutexLock lock(&controls_->mutex_);
+      controls_->mutex_.Await(absl::Condition(
+          +[](bool* blocking) { return !*blocking; }, &controls_->blocking_));
       for (const GuardedWrite& write : writes) controls_->spoilt_.erase(write.key);
       if (controls_->holding_) {
         controls_->held_.push_back({std::move(writes), std::move(done)});
@@ -93,6 +95,16 @@ void EngineControls::LetGo() {
 size_t EngineControls::held() const {
   absl::MutexLock lock(&mutex_);
   return held_.size();
+}
+
+void EngineControls::Block() {
+  absl::MutexLock lock(&mutex_);
+  blocking_ = true;
+}
+
+void EngineControls::Unblock() {
+  absl::MutexLock lock(&mutex_);
+  blocking_ = false;
 }
 
 std::unique_ptr<keystore::Engine> MakeTestEngine(EngineControls* controls) {

@@ -29,6 +29,11 @@ class EngineControls {
   // Commits that are held back now.
   size_t held() const ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // From now on a commit keeps the thread that makes it, as a sync does ...
+  void Block() ABSL_LOCKS_EXCLUDED(mutex_);
+  // ... until this.
+  void Unblock() ABSL_LOCKS_EXCLUDED(mutex_);
+
  private:
   friend class TestEngine;
   struct HeldCommit {
@@ -40,6 +45,7 @@ class EngineControls {
   keystore::Pressure pressure_ ABSL_GUARDED_BY(mutex_);
   std::set<core::Key> spoilt_ ABSL_GUARDED_BY(mutex_);
   bool holding_ ABSL_GUARDED_BY(mutex_) = false;
+  bool blocking_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<HeldCommit> held_ ABSL_GUARDED_BY(mutex_);
   std::atomic<bool> dead_{false};
   keystore::Engine* engine_ ABSL_GUARDED_BY(mutex_) = nullptr;

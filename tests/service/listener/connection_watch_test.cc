@@ -1,0 +1,128 @@
+#include "service/listener/connection_watch.h"
+
+#include "gtest/gtest.h"
+#include "service/listener/call_counter.h"
+#include "service/listener/peer_limits.h"
+
+namespace idempotency::service {
+namespace {
+
+constexpr core::Duration kStart{0};
+constexpr uint64_t kMib = 1024 * 1024;
+constexpr uint32_t kManyCalls = 1'000'000;
+
+SocketBytes Received(uint64_t bytes) { return SocketBytes{.received = bytes}; }
+
+// After so many calls, of which so many were cancelled.
+CallCounts Counts(uint64_t started, uint64_t failed) {
+  return CallCounts{started, started - failed, failed, started};
+}
+
+TEST(ConnectionWatchTest, AllowsAsManyCancelledCallsAsItSays) {
+  ConnectionWatch watch(100, kManyCalls, kStart);
+  EXPECT_EQ(watch.Look(Received(1), Counts(1'000'000, 100), kStart), Conduct::kFine);
+  EXPECT_EQ(watch.Look(Received(2), Counts(1'000'000, 101), kStart), Conduct::kCancelFlood);
+}
+
+TEST(ConnectionWatchTest, AllowsThemAgainAfterTheWindowAndNotBefore) {
+  ConnectionWatch watch(100, kManyCalls, kStart);
+  ASSERT_EQ(watch.Look(Received(1), Counts(100, 100), kStart), Conduct::kFine);
+  ConnectionWatch other = watch;
+  EXPECT_EQ(watch.Look(Received(2), Counts(200, 200), kStart + kCancelWindow), Conduct::kFine);
+  EXPECT_EQ(other.Look(Received(2), Counts(200, 200), kStart + kCancelWindow / 2),
+            Conduct::kCancelFlood);
+}
+
+TEST(ConnectionWatchTest, SavesNoneUpOverALongTime) {
+  ConnectionWatch watch(100, kManyCalls, kStart);
+  ASSERT_EQ(watch.Look(Received(1), Counts(0, 0), kStart + 1'000 * kCancelWindow), Conduct::kFine);
+  EXPECT_EQ(watch.Look(Received(2), Counts(101, 101), kStart + 1'000 * kCancelWindow),
+            Conduct::kCancelFlood);
+}
+
+TEST(ConnectionWatchTest, LooksOnlyWhereSomethingHasCome) {
+  ConnectionWatch watch(1'000'000, kManyCalls, kStart);
+  EXPECT_FALSE(watch.IsWorthALook(0));
+  EXPECT_FALSE(watch.IsWorthALook(32 * 1024 - 1));
+  EXPECT_TRUE(watch.IsWorthALook(32 * 1024));
+  (void)watch.Look(Received(32 * 1024), Counts(1, 0), kStart);
+  EXPECT_FALSE(watch.IsWorthALook(64 * 1024 - 1));
+  EXPECT_TRUE(watch.IsWorthALook(64 * 1024));
+  // Few cancelled calls are few bytes.
+  EXPECT_TRUE(ConnectionWatch(100, kManyCalls, kStart).IsWorthALook(24 * 100 / 4));
+}
+
+TEST(ConnectionWatchTest, AllowsAsManyCallsAtOnceAsItSays) {
+  ConnectionWatch watch(100, 30, kStart);
+  EXPECT_EQ(watch.Look(Received(1), CallCounts{130, 100, 0, 130}, kStart), Conduct::kFine);
+  EXPECT_EQ(watch.Look(Received(2), CallCounts{131, 100, 0, 131}, kStart), Conduct::kTooManyCalls);
+}
+
+TEST(ConnectionWatchTest, EndsABlockOfHeadersThatDoesNotEnd) {
+  ConnectionWatch watch(100, kManyCalls, kStart);
+  const CallCounts idle = Counts(3, 0);
+  ASSERT_EQ(watch.Look(Received(kMib), idle, kStart), Conduct::kFine);
+  const uint64_t most = kMib + kMaxWordlessBytes;
+  EXPECT_EQ(watch.Look(Received(most), idle, kStart), Conduct::kFine);
+  EXPECT_EQ(watch.Look(Received(most + 1), idle, kStart), Conduct::kNeverEnding);
+}
+
+TEST(ConnectionWatchTest, ForgivesWhatAnIdleConnectionSaysOverDays) {
+  ConnectionWatch watch(100, kManyCalls, kStart);
+  uint64_t bytes = 0;
+  core::Duration now = kStart;
+  for (int i = 0; i < 1'000; ++i) {
+    bytes += 64 * 1024;
+    now += core::Duration(64 * 1024 * 1'000 / kForgivenBytesPerSecond);
+    ASSERT_EQ(watch.Look(Received(bytes), Counts(3, 0), now), Conduct::kFine) << i;
+  }
+}
+
+TEST(ConnectionWatchTest, LetsEveryOpenCallSendItsMessage) {
+  ConnectionWatch watch(100, kManyCalls, kStart);
+  const CallCounts two_open{2, 0, 0, 0};
+  ASSERT_EQ(watch.Look(Received(0), two_open, kStart), Conduct::kFine);
+  const uint64_t most = 2 * kMaxUnfinishedBytes + kMaxWordlessBytes;
+  EXPECT_EQ(watch.Look(Received(most), two_open, kStart), Conduct::kFine);
+  EXPECT_EQ(watch.Look(Received(most + 1), two_open, kStart), Conduct::kNeverEnding);
+  // A message that is completed begins it anew.
+  ConnectionWatch other(100, kManyCalls, kStart);
+  const CallCounts one_message{2, 0, 0, 1};
+  ASSERT_EQ(other.Look(Received(0), two_open, kStart), Conduct::kFine);
+  ASSERT_EQ(other.Look(Received(kMaxUnfinishedBytes), one_message, kStart), Conduct::kFine);
+  EXPECT_EQ(other.Look(Received(kMaxUnfinishedBytes + most), one_message, kStart), Conduct::kFine);
+  // However many are open, there is an end.
+  ConnectionWatch many(100, kManyCalls, kStart);
+  const CallCounts open{1'000, 0, 0, 0};
+  ASSERT_EQ(many.Look(Received(0), open, kStart), Conduct::kFine);
+  EXPECT_EQ(many.Look(Received(kMostUnfinishedBytes + kMaxWordlessBytes + 1), open, kStart),
+            Conduct::kNeverEnding);
+}
+
+TEST(ConnectionWatchTest, EndsWhoSendsAndTakesNothing) {
+  const CallCounts calls = Counts(3, 0);
+  // It is told of nothing: it need not take anything.
+  ConnectionWatch watch(100, kManyCalls, kStart);
+  ASSERT_EQ(watch.Look({.received = kMib}, calls, kStart), Conduct::kFine);
+  // From here on there is something.
+  const uint64_t most = kMib + kMaxDeafBytes;
+  const CallCounts more = Counts(4, 0);
+  ConnectionWatch takes = watch;
+  EXPECT_EQ(watch.Look({.received = most, .unsent = 1}, more, kStart), Conduct::kFine);
+  EXPECT_EQ(watch.Look({.received = most + 1, .unsent = 1}, more, kStart), Conduct::kDeaf);
+  EXPECT_EQ(takes.Look({.received = most, .unsent = 1}, more, kStart), Conduct::kFine);
+  EXPECT_EQ(takes.Look({.received = most + 1, .acknowledged = 1, .unsent = 1}, more, kStart),
+            Conduct::kFine);
+}
+
+TEST(CallCounterTest, ReadsNumbersOfGrpcsJson) {
+  const char json[] = R"({"socket":{"data":{"streamsFailed":"17","streamsStarted":"18"}}})";
+  EXPECT_EQ(NumberIn(json, "streamsStarted"), 18u);
+  EXPECT_EQ(NumberIn(json, "streamsFailed"), 17u);
+  EXPECT_EQ(NumberIn(json, "streams"), 0u);
+  EXPECT_EQ(NumberIn(R"({"streamsFailed":")", "streamsFailed"), 0u);
+  EXPECT_EQ(NumberIn("", "streamsFailed"), 0u);
+}
+
+}  // namespace
+}  // namespace idempotency::service

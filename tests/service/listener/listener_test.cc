@@ -1,0 +1,215 @@
+// The accept loop in front of a real gRPC server, with real sockets.
+#include "service/listener/listener.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/service/listener/listener_server.h"
+#include "tests/support/temp_directory.h"
+
+namespace idempotency::service {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+TEST(ListenerTest, ServesAndShowsThePeersAddress) {
+  ListenerServer server;
+  EXPECT_GT(server.port(), 0);
+  EXPECT_THAT(Call(Connect(Target(server.port()))), StartsWith("ipv4:127.0.0.1:"));
+  EXPECT_EQ(server.listener()->counts().accepted, 1u);
+}
+
+TEST(ListenerTest, ServesANameAndAUnixSocket) {
+  ListenerServer named("localhost:0");
+  EXPECT_THAT(Call(Connect("localhost:" + std::to_string(named.port()))), StartsWith("ip"));
+
+  const TempDirectory directory;
+  const std::string path = directory.path() + "/socket";
+  {
+    ListenerServer server("unix:" + path);
+    EXPECT_EQ(server.port(), 0);
+    const auto channel = Connect("unix:" + path);
+    EXPECT_THAT(Call(channel), StartsWith("unix:"));
+    EXPECT_EQ(server.listener()->counts().open, 1u);
+  }
+  struct stat status {};
+  EXPECT_NE(stat(path.c_str(), &status), 0) << "the socket's file is left behind";
+}
+
+TEST(ListenerTest, RefusesWhatIsTaken) {
+  Log log({LogLevel::kError});
+  ListenerServer server;
+  const auto second = Listener::Open(Target(server.port()), {}, &log);
+  ASSERT_FALSE(second.ok());
+  EXPECT_TRUE(absl::IsUnavailable(second.status()));
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr("cannot listen on 127.0.0.1:"));
+
+  const TempDirectory directory;
+  const std::string path = directory.path() + "/socket";
+  ListenerServer unix_server("unix:" + path);
+  EXPECT_FALSE(Listener::Open("unix:" + path, {}, &log).ok()) << "taken from under a live service";
+  EXPECT_FALSE(Listener::Open("unix:" + std::string(200, 'x'), {}, &log).ok());
+  EXPECT_FALSE(Listener::Open("unix:" + directory.path() + "/none/socket", {}, &log).ok());
+  EXPECT_FALSE(Listener::Open("no-such-host.invalid:0", {}, &log).ok());
+}
+
+TEST(ListenerTest, TakesOverAUnixSocketThatWasLeftBehind) {
+  const TempDirectory directory;
+  const std::string path = directory.path() + "/socket";
+  auto left = OpenListenSockets("unix:" + path);
+  ASSERT_TRUE(left.ok()) << left.status();
+  left->sockets.clear();
+  ListenerServer server("unix:" + path);
+  EXPECT_THAT(Call(Connect("unix:" + path)), StartsWith("unix:"));
+}
+
+TEST(ListenerTest, LeavesAFileAloneThatIsNoSocket) {
+  const TempDirectory directory;
+  const std::string path = directory.path() + "/file";
+  UniqueFd(open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  Log log({LogLevel::kError});
+  EXPECT_FALSE(Listener::Open("unix:" + path, {}, &log).ok());
+  struct stat status {};
+  EXPECT_EQ(stat(path.c_str(), &status), 0);
+}
+
+TEST(ListenerTest, ResetsWhatIsBeyondALimitAndForgetsWhoHasLeft) {
+  ListenerServer server("127.0.0.1:0", {.max_connections = 3, .max_connections_per_peer = 2});
+  UniqueFd first = RawConnection(server.port(), 2);
+  UniqueFd second = RawConnection(server.port(), 2);
+  EXPECT_TRUE(IsEnded(RawConnection(server.port(), 2)));
+  UniqueFd other = RawConnection(server.port(), 3);
+  EXPECT_TRUE(IsEnded(RawConnection(server.port(), 4)));
+  AwaitTrue([&] { return server.listener()->counts().refused == 2; });
+  EXPECT_EQ(server.listener()->counts().open, 3u);
+  first.reset();
+  AwaitTrue([&] { return server.listener()->counts().open == 2; });
+  EXPECT_THAT(Call(Connect(Target(server.port()))), StartsWith("ipv4:"));
+}
+
+TEST(ListenerTest, KnowsThatAConnectionHasEndedOnEitherSide) {
+  ListenerServer server;
+  {
+    const auto channel = Connect(Target(server.port()));
+    ASSERT_THAT(Call(channel), StartsWith("ipv4:"));
+    EXPECT_EQ(server.listener()->counts().open, 1u);
+  }
+  AwaitTrue([&] { return server.listener()->counts().open == 0; });
+  // gRPC ends this one, since it is not HTTP/2.
+  const UniqueFd peer = RawConnection(server.port(), 2);
+  const std::string words = "GET / HTTP/1.1\r\nHost: localhost\r\nAccept: everything\r\n\r\n";
+  ASSERT_EQ(send(peer.get(), words.data(), words.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(words.size()));
+  EXPECT_TRUE(IsEnded(peer));
+  AwaitTrue([&] { return server.listener()->counts().open == 0; });
+}
+
+// Frames that begin a call and cancel it, for streams 1, 3, 5, ...
+std::string CancelledCalls(uint32_t from, int count) {
+  const std::string path = "/any/method";
+  std::string headers = "\x83\x86\x04";
+  headers += static_cast<char>(path.size()) + path;
+  headers += "\x01\x09localhost";
+  std::string frames;
+  for (int i = 0; i < count; ++i, from += 2) {
+    const char id[] = {static_cast<char>(from >> 24), static_cast<char>(from >> 16),
+                       static_cast<char>(from >> 8), static_cast<char>(from)};
+    frames += std::string("\0\0", 2) + static_cast<char>(headers.size()) + "\x01\x05" +
+              std::string(id, 4) + headers;
+    frames += std::string("\0\0\x04\x03\0", 5) + std::string(id, 4) + std::string("\0\0\0\x08", 4);
+  }
+  return frames;
+}
+
+const std::string kSettings("\0\0\0\x04\0\0\0\0\0", 9);
+
+// Reads until the server says that it has taken our settings; false where the connection has ended.
+bool AwaitSettingsAnswer(const UniqueFd& peer) {
+  const std::string answer("\0\0\0\x04\x01\0\0\0\0", 9);
+  std::string seen;
+  while (seen.find(answer) == std::string::npos) {
+    char bytes[4'096];
+    const ssize_t size = recv(peer.get(), bytes, sizeof(bytes), 0);
+    if (size <= 0) return false;
+    seen.append(bytes, static_cast<size_t>(size));
+  }
+  return true;
+}
+
+TEST(ListenerTest, CutsOffWhoCancelsTooMuchAndKeepsThemOut) {
+  ListenerServer server("127.0.0.1:0", {.max_cancelled_calls = 100});
+  const auto bystander = Connect(Target(server.port()));
+  ASSERT_THAT(Call(bystander), StartsWith("ipv4:"));
+  const UniqueFd peer = RawConnection(server.port(), 2);
+  const std::string words = std::string("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") + kSettings;
+  (void)!send(peer.get(), words.data(), words.size(), MSG_NOSIGNAL);
+  ASSERT_TRUE(AwaitSettingsAnswer(peer));
+  // What counts is what gRPC has seen: some may be sent again after that, but no flood, which would
+  // have to be cleared away, too. Behind each lot it is waited for its answer to SETTINGS.
+  for (uint32_t stream = 1; stream < 2'000'000; stream += 400) {
+    const std::string frames = CancelledCalls(stream, 200) + kSettings;
+    if (send(peer.get(), frames.data(), frames.size(), MSG_NOSIGNAL) < 0) break;
+    if (!AwaitSettingsAnswer(peer)) break;
+  }
+  EXPECT_TRUE(IsEnded(peer));
+  EXPECT_EQ(server.listener()->counts().cut_off, 1u);
+  EXPECT_TRUE(IsEnded(RawConnection(server.port(), 2))) << "is let in again at once";
+  EXPECT_THAT(Call(bystander), StartsWith("ipv4:"));
+}
+
+// Uses up what there is, and gives it back at the end.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &before_), 0);
+    const UniqueFd next(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    const rlimit few{static_cast<rlim_t>(next.get()) + 20, before_.rlim_max};
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    for (;;) {
+      UniqueFd fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+      if (!fd.ok()) break;
+      held_.push_back(std::move(fd));
+    }
+  }
+  ~NoDescriptors() {
+    held_.clear();
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before_), 0);
+  }
+  void GiveBack(size_t count) { held_.resize(held_.size() - count); }
+
+ private:
+  rlimit before_{};
+  std::vector<UniqueFd> held_;
+};
+
+TEST(ListenerTest, StopsAcceptingForEverOnceItWasOutOfDescriptors) {
+  ListenerServer server;
+  {
+    NoDescriptors none;
+    none.GiveBack(1);
+    // The one that is free is ours; the server has none.
+    const UniqueFd peer = RawConnection(server.port(), 2);
+    EXPECT_TRUE(IsEnded(peer));
+    AwaitTrue([&] { return server.listener()->counts().refused > 0; });
+  }
+  EXPECT_THAT(Call(Connect(Target(server.port()))), StartsWith("ipv4:"));
+}
+
+TEST(ListenerTest, LeavesDescriptorsToTheStore) {
+  EXPECT_EQ(ConnectionsWithin(512), 128u);
+  EXPECT_EQ(ConnectionsWithin(1024), 256u);
+  EXPECT_EQ(ConnectionsWithin(20'768), 10'000u);
+  EXPECT_EQ(ConnectionsWithin(1), 1u);
+}
+
+}  // namespace
+}  // namespace idempotency::service
