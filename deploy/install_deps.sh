@@ -1,15 +1,21 @@
 #!/usr/bin/env bash
-# Installs, from Debian 12's own packages, what building and testing needs. See --help.
+# Installs, from Debian 12's own packages and npm's, what building and testing needs. See --help.
 set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-usage: deploy/install_deps.sh [build|test]
+usage: deploy/install_deps.sh [build|test|bench|image]
 
 Installs with apt what is missing, and only that; prints nothing where nothing is.
 
   build   what building idempotencyd and idempotencyctl needs (the default)
-  test    build, and what tests/run.sh needs besides
+  test    build, and what tests/run.sh needs besides, npm's packages in folders of tests among it;
+          tests start a Prometheus of their own (where systemd runs, Debian starts one as well:
+          systemctl disable --now prometheus). One thing Debian has too old: without kubectl 1.22
+          or newer the test of the Kubernetes manifests is skipped
+  bench   build, and what tests/bench compares with and measures by: Redis, PostgreSQL, etcd.
+          Debian starts those as services; tests/bench runs its own and does not need them
+  image   what deploy/image/check.sh builds and runs images with, besides test
 
 Works as root, or as a user with sudo. For Debian 12 (bookworm).
 TEXT
@@ -19,10 +25,24 @@ readonly BUILD_PACKAGES=(
   g++ cmake ninja-build ccache pkg-config
   libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   librocksdb-dev libabsl-dev libyaml-cpp-dev libspdlog-dev libcli11-dev libssl-dev zlib1g-dev
+  nlohmann-json3-dev prometheus-cpp-dev libcivetweb-dev
 )
 readonly TEST_PACKAGES=(
   clang-14 libclang-rt-14-dev lld-14 llvm-14 clang-format-14
-  libgtest-dev libgmock-dev python3 shellcheck
+  libgtest-dev libgmock-dev python3 shellcheck spin valgrind e2fsprogs mount
+  python3-grpcio python3-protobuf python3-venv python3-pip python3-setuptools python3-wheel mypy
+  prometheus
+  golang-go golang-google-grpc-dev golang-github-golang-protobuf-1-5-dev protoc-gen-go
+  protoc-gen-go-grpc
+  openjdk-17-jdk-headless protobuf-compiler-grpc-java-plugin libgrpc-java libprotobuf-java
+  libnetty-java libgoogle-gson-java libgeronimo-annotation-1.3-spec-java libguava-java
+  libperfmark-java
+)
+# What these lock, each in its own node_modules.
+readonly TEST_NODE_FOLDERS=(tests/deploy/schemas)
+readonly IMAGE_PACKAGES=(buildah podman runc debootstrap)
+readonly BENCH_PACKAGES=(
+  redis-server postgresql-15 libpq-dev etcd-server libbenchmark-dev valgrind python3
 )
 
 say() { printf 'install_deps: %s\n' "$*" >&2; }
@@ -55,25 +75,8 @@ install_missing() {
   return 1
 }
 
-main() {
-  local wanted=("${BUILD_PACKAGES[@]}")
-  case "${1:-build}" in
-    build) ;;
-    test) wanted+=("${TEST_PACKAGES[@]}") ;;
-    -h | --help)
-      usage
-      exit 0
-      ;;
-    *)
-      usage >&2
-      exit 2
-      ;;
-  esac
-  [ $# -le 1 ] || {
-    usage >&2
-    exit 2
-  }
-
+install_debian_packages() {
+  local wanted=("$@")
   if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
     die "no apt here: install the equivalents of these Debian 12 packages yourself: ${wanted[*]}"
   fi
@@ -96,6 +99,50 @@ main() {
       "Debian 12 and reaches a package mirror, then run this again."
   fi
   say "done after ${SECONDS} s"
+}
+
+# As root or not: it writes into this tree alone.
+install_node_packages() {
+  local folder lock installed
+  for folder in "${TEST_NODE_FOLDERS[@]}"; do
+    folder=$(dirname "$0")/../$folder
+    lock=$folder/package-lock.json installed=$folder/node_modules/.installed
+    [ -f "$lock" ] || continue
+    [ ! -f "$installed" ] || [ "$(<"$lock")" != "$(<"$installed")" ] || continue
+    say "installing with npm: what $lock names"
+    (cd "$folder" && npm ci --ignore-scripts --no-audit --no-fund >&2) ||
+      die "npm could not install it; run this again where it reaches its registry"
+    cat "$lock" >"$installed"
+  done
+}
+
+main() {
+  local wanted=("${BUILD_PACKAGES[@]}")
+  case "${1:-build}" in
+    build) ;;
+    test)
+      wanted+=("${TEST_PACKAGES[@]}")
+      # Who has Node from elsewhere keeps it.
+      command -v npm >/dev/null || wanted+=(nodejs npm)
+      ;;
+    bench) wanted+=("${BENCH_PACKAGES[@]}") ;;
+    image) wanted+=("${IMAGE_PACKAGES[@]}") ;;
+    -h | --help)
+      usage
+      exit 0
+      ;;
+    *)
+      usage >&2
+      exit 2
+      ;;
+  esac
+  [ $# -le 1 ] || {
+    usage >&2
+    exit 2
+  }
+
+  install_debian_packages "${wanted[@]}"
+  [ "${1:-build}" != test ] || install_node_packages
 }
 
 main "$@"
