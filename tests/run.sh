@@ -51,7 +51,7 @@ fi
 
 heading "Building the binaries: preset release"
 quietly cmake --preset release
-cmake --build --preset release --parallel "$jobs"
+cmake --build --preset release --parallel "$jobs" --target all micro_count
 
 heading "Building the tests: preset asan"
 quietly cmake --preset asan

@@ -64,11 +64,16 @@ class Server:
                 "--engine=rocksdb",
                 f"--port_file={port_file}",
                 f"--config={config}",
+                "--metrics_listen=127.0.0.1:0",
             ],
             stdout=self.log,
             stderr=subprocess.STDOUT,
         )
         self.address = f"127.0.0.1:{self._port(port_file, directory / 'log')}"
+        # It listens there before it answers calls, and says so.
+        heard = re.search(
+            r'"event":"metrics_listening".*"port":(\d+)', (directory / "log").read_text())
+        self.metrics = f"127.0.0.1:{heard.group(1)}"
 
     def _port(self, port_file, log):
         for _ in range(PATIENCE_SECONDS * 20):
@@ -419,6 +424,68 @@ class CtlTest(unittest.TestCase):
         )  # fmt: skip
         self.assertEqual(short.json()["error"]["reason"], "ERROR_REASON_INVALID_FIELD")
         self.assertIn("attempt_id", short.json()["error"]["field"])
+
+    # --- On call ---------------------------------------------------------------------------------
+
+    def unresolved(self, key):
+        """An operation of which nobody knows whether it happened."""
+        name = ("payments", "acct-1", key)
+        result = self.expect(
+            ACQUIRED, "reserve", *name, f"--request-file={self.request}", "--output=json")
+        token = result.json()["lease"]["fencingToken"]
+        self.expect(
+            0, "mark-unresolved", *name, f"--fencing-token={token}", "--cause=timeout")
+        return name
+
+    def test_what_is_unresolved_is_shown_explained_and_settled(self):
+        name = self.unresolved(self.key())
+        listed = self.expect(0, "unresolved", "--limit=0")
+        self.assertIn(self.key(), listed.out)
+        self.assertIn("TIMEOUT", listed.out)
+        self.assertIn("a person: look up and resolve", listed.out)
+        explained = self.expect(0, "explain", *name)
+        for words in ("UNRESOLVED for", "ACQUIRED", "MARKED_UNRESOLVED", "RECONCILE_FIRST"):
+            self.assertIn(words, explained.out)
+        settle = explained.command("resolve abandoned")
+        self.assertEqual(self.paste(settle).code, 0)
+        watched = self.expect(COMPLETED, "watch", *name)
+        self.assertIn("COMPLETE  attempt 1  verdict ABANDONED", watched.out)
+
+    def test_resolve_from_csv(self):
+        keys = [f"{self.key()}-{number}" for number in range(3)]
+        for key in keys:
+            self.unresolved(key)
+        csv = "namespace,scope,key,resolution,verdict\n" + "".join(
+            f"payments,acct-1,{key},{how}\n"
+            for key, how in zip(keys, ("completed,succeeded", "not-executed,", "abandoned,")))
+        command = ("resolve", "from-csv", "-", "--reason=export")
+        look = self.expect(0, *command, "--dry-run", stdin=csv.encode())
+        self.assertEqual(look.out, "3 would be settled, 0 would not, of 3 lines\n")
+        self.assertEqual(
+            self.expect(0, *command, stdin=csv.encode()).out, "3 settled, 0 not, of 3 lines\n")
+        # The same file again changes nothing, and is no fault.
+        self.expect(0, *command, stdin=csv.encode())
+        self.expect(FREED, "get", "payments", "acct-1", keys[1], "--exit-code")
+        self.expect(COMPLETED, "get", "payments", "acct-1", keys[2], "--exit-code")
+
+    def test_contract_show(self):
+        shown = self.expect(0, "contract", "show", "payments")
+        self.assertIn("payments, Example Acquirer", shown.out)
+        self.assertIn("no new attempt: a person looks up what happened", shown.out)
+
+    def test_completion_is_a_script_for_bash(self):
+        script = self.expect(0, "completion", "bash").out
+        completed = self.paste(
+            "source /dev/stdin; COMP_WORDS=(idempotencyctl resolve not); COMP_CWORD=2;"
+            " _idempotencyctl; echo ${COMPREPLY[@]}", stdin=script.encode())
+        self.assertEqual(completed.out, "not-executed\n", completed.err)
+
+    def test_top_reads_the_servers_metrics(self):
+        shown = self.expect(
+            0, "top", f"--metrics={self.server.metrics}", "--interval=100ms", "--count=1")
+        self.assertIn("alarms             none", shown.out)
+        missing = self.expect(NO_ANSWER, "top", "--metrics=127.0.0.1:1")
+        self.assertIn("--metrics_listen", missing.err)
 
     def test_nobody_there(self):
         result = self.expect(NO_ANSWER, "reserve", *self.name(), "--server=127.0.0.1:1")
