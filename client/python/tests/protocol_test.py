@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import queue
 import threading
@@ -208,6 +209,12 @@ class Asking(unittest.TestCase):
         waits = [call.wait_duration for call in story.sent("Reserve")]
         self.assertEqual(waits, [timedelta(seconds=20), timedelta(seconds=7)])
         self.assertEqual([call.timeout for call in story.calls], [30.0, 17.0])
+
+    def test_a_lease_is_no_grant_where_the_next_step_is_to_ask_again(self) -> None:
+        odd = dataclasses.replace(RunStory.acquired(), next_step=i.NextStep.RESERVE_AGAIN)
+        story = RunStory(answers={"Reserve": [odd]})
+        self.assertEqual(story.run().next_step, i.NextStep.RESERVE_AGAIN)
+        self.assertEqual(story.called, 0)
 
     def test_an_attempt_that_was_freed_before_its_answer_came_is_replaced_three_times(self) -> None:
         finished = refusal(i.ErrorReason.ATTEMPT_FINISHED)
