@@ -10,6 +10,8 @@
 #include <mutex>
 #include <utility>
 
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "service/text.h"
 #include "spdlog/async.h"
 #include "spdlog/async_logger.h"
@@ -31,6 +33,10 @@ class PatientSink final : public spdlog::sinks::base_sink<std::mutex> {
   // From now on a sink that does not take a line at once gets no more.
   void Hurry() { hurry_.store(true, std::memory_order_relaxed); }
   uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
+  // Until the first flush, or no longer.
+  void AwaitFlush() {
+    finished_.WaitForNotificationWithTimeout(absl::Milliseconds(kSinkPatienceMs));
+  }
 
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {
@@ -42,7 +48,10 @@ class PatientSink final : public spdlog::sinks::base_sink<std::mutex> {
     cut_off_ = false;
     if (!WriteAll(rest)) Drop();
   }
-  void flush_() override {}
+  // On the log's own thread, when what was queued before is written.
+  void flush_() override {
+    if (!finished_.HasBeenNotified()) finished_.Notify();
+  }
 
  private:
   void Drop() { dropped_.fetch_add(1, std::memory_order_relaxed); }
@@ -75,6 +84,7 @@ class PatientSink final : public spdlog::sinks::base_sink<std::mutex> {
   const int fd_;
   std::atomic<bool> hurry_{false};
   std::atomic<uint64_t> dropped_{0};
+  absl::Notification finished_;
   bool given_up_ = false;
   bool cut_off_ = false;
 };
@@ -148,6 +158,11 @@ class Log::Impl {
     logger_->log(ToSpdlog(level), spdlog::string_view_t(line.data(), line.size()));
   }
   uint64_t dropped() const { return sink_->dropped() + pool_->overrun_counter(); }
+  void Finish() {
+    sink_->Hurry();
+    logger_->flush();
+    sink_->AwaitFlush();
+  }
 
  private:
   std::shared_ptr<PatientSink> sink_;
@@ -169,6 +184,8 @@ void Log::Write(LogLevel level, std::string_view event, std::initializer_list<Lo
 }
 
 uint64_t Log::dropped() const { return impl_->dropped(); }
+
+void Log::Finish() { impl_->Finish(); }
 
 std::optional<LogLevel> ParseLogLevel(std::string_view name) {
   if (name == "debug") return LogLevel::kDebug;

@@ -66,6 +66,10 @@ class Log {
   bool Enabled(LogLevel level) const;
   void Write(LogLevel level, std::string_view event, std::initializer_list<LogField> fields = {});
 
+  // Writes what is queued, as far as the sink takes it at once, for where the process ends without
+  // destroying this.
+  void Finish();
+
   // Lines that were lost because the sink did not take them.
   uint64_t dropped() const;
 

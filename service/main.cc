@@ -190,10 +190,14 @@ class Daemon {
     Watchdog watchdog;
     server_->Drain();
     exposition_.Detach();
-    server_.reset();
+    // What has died is not closed: there is nothing to save, and closing may end in an assertion of
+    // RocksDB's (keystore/README.md).
+    if (!engine_dead_) server_.reset();
     const int last_word = engine_dead_ ? kExitEngineDead : exit_code;
     log_.Write(LogLevel::kInfo, "stopped", {{"exit_code", last_word}});
-    return last_word;
+    if (!engine_dead_) return last_word;
+    log_.Finish();
+    _exit(last_word);
   }
 
   // Instead of Run: reads a backup back.

@@ -61,9 +61,13 @@ class Power {
     absl::MutexLock lock(&mutex_);
     return on_;
   }
-  DiskVerdict Judge(DiskCall call) {
+  DiskVerdict Judge(DiskCall call, const std::string& path) {
     absl::MutexLock lock(&mutex_);
     if (!Changes(call)) return {};
+    // It goes off behind it instead, which leaves the same on the disk. Where the log cannot be
+    // made while both families are full, RocksDB forgets that it holds one of them and ends in an
+    // assertion when it is closed; the server does not close what has died (keystore/README.md).
+    if (call == DiskCall::kCreate && path.ends_with(".log")) return {};
     const DiskVerdict failure{.status = rocksdb::IOStatus::IOError("the power is off")};
     if (!on_) return failure;
     if (left_-- > 0) return {};
@@ -88,7 +92,7 @@ class Story {
         workload_(seed ^ 0xabcdef),
         disk_(directory_.path()) {
     disk_.LieAboutSyncs(lies);
-    disk_.SetJudge([this](DiskCall call, const std::string&) { return power_.Judge(call); });
+    disk_.SetJudge(Judge());
     options_.engine.data_dir = directory_.file("store");
     options_.engine.memtable_bytes = kMemtableBytes;
     options_.engine.block_cache_bytes = 1 << 20;
@@ -120,7 +124,7 @@ class Story {
     Note("--- the power fails");
     disk_.SetJudge({});
     disk_.PowerFails(random_);
-    disk_.SetJudge([this](DiskCall call, const std::string&) { return power_.Judge(call); });
+    disk_.SetJudge(Judge());
     return wrong;
   }
 
@@ -132,6 +136,10 @@ class Story {
   }
 
  private:
+  DiskJudge Judge() {
+    return [this](DiskCall call, const std::string& path) { return power_.Judge(call, path); };
+  }
+
   void Note(std::string_view line) {
     if (keep_.empty()) return;
     absl::MutexLock lock(&log_mutex_);
