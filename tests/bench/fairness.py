@@ -4,6 +4,10 @@
 All tenants first send at the same rate, then one of them at --times as much; the rounds alternate.
 Printed is how much longer the others' p50 and p99 are then: medians of the rounds' ratios, with the
 lowest and the highest. Open loop: what waits to be sent counts as waiting.
+
+Client and server share the processors here. The one that sends more has the lowest priority of the
+scheduler's, so that what making its load costs is not taken from the others, who would be on another
+machine; what serving it costs is.
 """
 
 import argparse
@@ -30,6 +34,8 @@ def flags() -> argparse.Namespace:
                         help="of the one that sends more; the others make unary calls")
     parser.add_argument("--in-flight", type=int, default=1000,
                         help="calls or messages that the one may have under way (1000)")
+    parser.add_argument("--same-priority", action="store_true",
+                        help="the one does not yield the processors to the others and the server")
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--at-most", type=float, default=0,
@@ -46,7 +52,7 @@ class Bench:
         self.server = servers.Ours(directory / "ours", options.server)
 
     def load(self, name: str, namespace: str, scopes: int, rate: float, api: str,
-             in_flight: int) -> tuple:
+             in_flight: int, yields: bool) -> tuple:
         output = self.directory / f"{name}.json"
         output.unlink(missing_ok=True)
         words = [
@@ -55,6 +61,8 @@ class Bench:
             f"--in-flight={in_flight}", "--connections=4", f"--seconds={self.options.seconds}",
             "--warmup=1", f"--json={output}",
         ]  # fmt: skip
+        if yields:
+            words = ["chrt", "--idle", "0", *words]
         process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         return process, output
 
@@ -64,9 +72,10 @@ class Bench:
         others = options.tenants - 1
         loads = {
             "others": self.load("others", "bench-others", others, others * options.rate, "unary",
-                                10_000),
+                                10_000, yields=False),
             "one": self.load("one", "bench-one", 1, times * options.rate,
-                             options.api if times > 1 else "unary", options.in_flight),
+                             options.api if times > 1 else "unary", options.in_flight,
+                             yields=not options.same_priority),
         }  # fmt: skip
         results = {}
         for name, (process, output) in loads.items():
