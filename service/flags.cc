@@ -6,8 +6,11 @@
 #include <variant>
 
 #include "absl/flags/marshalling.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "service/exporter/http_listener.h"
 #include "service/log.h"
 
@@ -17,6 +20,7 @@ namespace {
 constexpr int kMaxMegabytes = 1024 * 1024;
 constexpr int kMaxCount = 1'000'000'000;
 constexpr int kMaxMetadataKib = 1024;
+constexpr int kMaxClockSkewMs = 60'000;
 // gRPC counts milliseconds in an int.
 constexpr int kMaxSeconds = 2'000'000;
 
@@ -50,7 +54,31 @@ constexpr Row kRows[] = {
     {"check_config", &Flags::check_config,
      "Check the file of --config and the files that it names, say what is wrong, and exit."},
     {"engine", &Flags::engine,
-     "rocksdb; or memory, which keeps nothing across a restart: for tests only."},
+     "rocksdb, which keeps the store in --data_dir; etcd, which several servers share; or\n"
+     "memory, which keeps nothing across a restart: for tests only."},
+    {"etcd_endpoints", &Flags::etcd_endpoints,
+     "etcd: HOST:PORT of the members of one cluster, with commas between."},
+    {"etcd_prefix", &Flags::etcd_prefix,
+     "etcd: what every key begins with. Servers with the same prefix share one store."},
+    {"etcd_ca", &Flags::etcd_ca,
+     "etcd: the authority of its members' certificates (PEM), and so TLS. Needed where etcd is\n"
+     "not on loopback, unless --allow_plaintext says otherwise."},
+    {"etcd_certificate", &Flags::etcd_certificate,
+     "etcd: our own certificate (PEM), where it asks for one."},
+    {"etcd_key", &Flags::etcd_key, "etcd: the key of --etcd_certificate (PEM)."},
+    {"etcd_user", &Flags::etcd_user,
+     "etcd: the user that may read and write the keys of --etcd_prefix, where it asks who calls."},
+    {"etcd_password_file", &Flags::etcd_password_file,
+     "etcd: a file whose first line is the password of --etcd_user."},
+    {"etcd_max_request_kb", &Flags::etcd_max_request_kb,
+     "etcd: its --max-request-bytes, in KiB. An answer that does not fit is stored without its\n"
+     "body."},
+    {"etcd_quota_mb", &Flags::etcd_quota_mb,
+     "etcd: its --quota-backend-bytes, in MiB; etcd 3.6 and newer say it themselves. New keys are\n"
+     "refused when six sevenths are in use."},
+    {"clock_skew_ms", &Flags::clock_skew_ms,
+     "How far the clocks of servers that share a store may be apart, in milliseconds. A lease\n"
+     "that ends is free for others only so much later."},
     {"log_level", &Flags::log_level,
      "debug (a line for every command), info, warning or error; JSON lines on stderr."},
     {"audit_log", &Flags::audit_log,
@@ -230,10 +258,42 @@ absl::Status CheckBackups(const Flags& flags) {
   if (!flags.verify_backup.empty() && !flags.restore_backup.empty()) {
     return Wrong("Use --verify_backup or --restore_backup: restoring verifies, too.");
   }
-  if (flags.engine == "memory" && (offline || !flags.backup_dir.empty())) {
-    return Wrong("--backup_dir needs a store that is kept: --engine=rocksdb.");
+  if (flags.engine != "rocksdb" && (offline || !flags.backup_dir.empty())) {
+    return Wrong("--backup_dir needs a store of our own: --engine=rocksdb.");
   }
   return CheckRange("backups_kept", flags.backups_kept, 1, kMaxCount);
+}
+
+bool IsOnLoopback(std::string_view endpoint) {
+  for (const std::string_view host : {"127.0.0.1:", "localhost:", "[::1]:"}) {
+    if (endpoint.substr(0, host.size()) == host) return true;
+  }
+  return false;
+}
+
+absl::Status CheckEtcd(const Flags& flags) {
+  if (flags.engine != "etcd") return absl::OkStatus();
+  if (flags.etcd_endpoints.empty()) {
+    return Wrong("--engine=etcd needs its members: --etcd_endpoints=HOST:PORT,...");
+  }
+  for (const absl::string_view endpoint : absl::StrSplit(flags.etcd_endpoints, ',')) {
+    if (!absl::StrContains(endpoint, ':')) {
+      return Wrong(absl::StrCat("--etcd_endpoints: \"", endpoint, "\" is not HOST:PORT."));
+    }
+    if (flags.etcd_ca.empty() && !flags.allow_plaintext &&
+        !IsOnLoopback({endpoint.data(), endpoint.size()})) {
+      return Wrong(absl::StrCat("etcd at ", endpoint,
+                                " would be spoken to in the clear; give --etcd_ca, or "
+                                "--allow_plaintext where nobody listens."));
+    }
+  }
+  if (flags.etcd_user.empty() != flags.etcd_password_file.empty()) {
+    return Wrong("--etcd_user and --etcd_password_file go together.");
+  }
+  absl::Status status =
+      CheckRange("etcd_max_request_kb", flags.etcd_max_request_kb, 256, kMaxMegabytes);
+  status.Update(CheckRange("etcd_quota_mb", flags.etcd_quota_mb, 16, kMaxMegabytes));
+  return status;
 }
 
 absl::Status Check(const Flags& flags) {
@@ -241,8 +301,8 @@ absl::Status Check(const Flags& flags) {
     return Wrong(absl::StrCat("--log_level=", flags.log_level,
                               " is none of debug, info, warning and error."));
   }
-  if (flags.engine != "rocksdb" && flags.engine != "memory") {
-    return Wrong(absl::StrCat("--engine=", flags.engine, " is neither rocksdb nor memory."));
+  if (flags.engine != "rocksdb" && flags.engine != "memory" && flags.engine != "etcd") {
+    return Wrong(absl::StrCat("--engine=", flags.engine, " is none of rocksdb, etcd and memory."));
   }
   if (!flags.metrics_listen.empty()) {
     const absl::Status address = CheckMetricsAddress(flags.metrics_listen);
@@ -264,10 +324,15 @@ absl::Status Check(const Flags& flags) {
   if (flags.engine == "memory" && (flags.rewrap || !flags.response_keys.empty())) {
     return Wrong("--response_keys and --rewrap need a store that is kept: --engine=rocksdb.");
   }
+  if (flags.engine != "rocksdb" && (flags.rewrap || flags.accept_loss != 0)) {
+    return Wrong("--rewrap and --accept_loss need a store of our own: --engine=rocksdb.");
+  }
+  if (absl::Status etcd = CheckEtcd(flags); !etcd.ok()) return etcd;
   if (absl::Status backups = CheckBackups(flags); !backups.ok()) return backups;
   absl::Status sizes = CheckMegabytes("block_cache_mb", flags.block_cache_mb, 1);
   sizes.Update(CheckMegabytes("memtable_mb", flags.memtable_mb, 1));
   sizes.Update(CheckMegabytes("ballast_mb", flags.ballast_mb, 0));
+  sizes.Update(CheckRange("clock_skew_ms", flags.clock_skew_ms, 0, kMaxClockSkewMs));
   sizes.Update(CheckConnections(flags));
   if (flags.accept_loss < 0) {
     sizes.Update(Wrong(absl::StrCat("--accept_loss=", flags.accept_loss,

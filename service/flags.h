@@ -22,6 +22,16 @@ struct Flags {
   std::string config;
   bool check_config = false;
   std::string engine = "rocksdb";
+  std::string etcd_endpoints;
+  std::string etcd_prefix = "idempotency/";
+  std::string etcd_ca;
+  std::string etcd_certificate;
+  std::string etcd_key;
+  std::string etcd_user;
+  std::string etcd_password_file;
+  int etcd_max_request_kb = 1'536;
+  int etcd_quota_mb = 2'048;
+  int clock_skew_ms = 500;
   std::string log_level = "info";
   std::string audit_log = "stderr";
   std::string port_file;

@@ -30,6 +30,7 @@
 #include "grpc/support/log.h"
 #include "keystore/clock.h"
 #include "keystore/engine/backup.h"
+#include "keystore/engine/open_any_engine.h"
 #include "keystore/engine/open_engine.h"
 #include "prometheus/text_serializer.h"
 #include "service/audit_log.h"
@@ -133,6 +134,21 @@ TransportLimits TransportLimitsOf(const Flags& flags) {
   limits.keepalive = absl::Seconds(flags.keepalive_s);
   limits.min_ping_interval = absl::Seconds(flags.min_ping_interval_s);
   return limits;
+}
+
+keystore::EtcdOptions EtcdOptionsOf(const Flags& flags) {
+  keystore::EtcdOptions etcd;
+  etcd.endpoints = absl::StrSplit(flags.etcd_endpoints, ',', absl::SkipEmpty());
+  etcd.prefix = flags.etcd_prefix;
+  etcd.ca_file = flags.etcd_ca;
+  etcd.certificate_file = flags.etcd_certificate;
+  etcd.key_file = flags.etcd_key;
+  etcd.user = flags.etcd_user;
+  etcd.password_file = flags.etcd_password_file;
+  etcd.max_request_bytes = static_cast<size_t>(flags.etcd_max_request_kb) * 1024;
+  etcd.quota_bytes = static_cast<uint64_t>(flags.etcd_quota_mb) * kMebibyte;
+  etcd.clock_skew = core::Duration(flags.clock_skew_ms);
+  return etcd;
 }
 
 int Complain(const absl::Status& wrong_usage) {
@@ -273,7 +289,8 @@ class Daemon {
     StartClock();
     // Before the store, which may take a while to open: the process is alive meanwhile.
     if (absl::Status status = StartExporter(); !status.ok()) return status;
-    auto engine = keystore::OpenEngine(StoreOptions());
+    auto engine =
+        keystore::OpenAnyEngine({.engine = StoreOptions(), .etcd = EtcdOptionsOf(flags_)});
     if (!engine.ok()) return engine.status();
     auto server = Server::Start(Parts(std::move(*engine)), Options());
     if (!server.ok()) return server.status();
@@ -426,7 +443,7 @@ class Daemon {
     }
   }
 
-  bool KeepsFiles() const { return flags_.engine != "memory"; }
+  bool KeepsFiles() const { return flags_.engine == "rocksdb"; }
   std::string ClockMarkPath() const {
     return KeepsFiles() ? absl::StrCat(flags_.data_dir, "/CLOCK") : std::string();
   }
@@ -448,7 +465,7 @@ class Daemon {
   keystore::EngineOptions StoreOptions() {
     // Who has named no directory gets one. A named one must have its parent, or a volume that
     // is not mounted would go unnoticed.
-    if (flags_.data_dir == Flags().data_dir) {
+    if (KeepsFiles() && flags_.data_dir == Flags().data_dir) {
       std::error_code ignored;  // the engine says what is wrong
       std::filesystem::create_directories(std::filesystem::path(flags_.data_dir).parent_path(),
                                           ignored);
