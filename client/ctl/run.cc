@@ -54,6 +54,15 @@ void AddGlobals(CLI::App* app, Globals* globals) {
          "table for people, json (proto JSON, one document) for scripts [table]")
       ->check(CLI::IsMember({"table", "json"}).description(""))
       ->type_name("table|json");
+  app->add_option_function<std::string>(
+         "--color",
+         [globals](const std::string& text) {
+           if (text != "auto") globals->color = text == "always";
+         },
+         "Names of states in colour: auto is where standard output is a terminal and neither "
+         "NO_COLOR nor TERM=dumb is set; never in JSON [auto]")
+      ->check(CLI::IsMember({"auto", "always", "never"}).description(""))
+      ->type_name("auto|always|never");
   app->add_flag("--quiet,-q", globals->quiet,
                 "Only the result: no notices, no next steps (unless the outcome is unknown)");
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "client/ctl/body_file.h"
+#include "client/ctl/color.h"
 #include "client/ctl/format.h"
 
 namespace idempotency::ctl {
@@ -20,6 +21,11 @@ std::string Json(const google::protobuf::Message& document, bool on_one_line = f
   return text;
 }
 
+// A terminal, unless its user wants none (no-color.org) or it knows none.
+bool TakesColor(const System& system) {
+  return system.screen && !system.env("NO_COLOR") && system.env("TERM").value_or("") != "dumb";
+}
+
 std::string WhyNoBody(const v1::CachedResponse& response) {
   if (response.body_omitted()) return "it was larger than what the namespace keeps";
   return "this answer holds none (get needs --request-file or --fingerprint to be given it)";
@@ -33,6 +39,7 @@ Session::Session(Globals globals, Secrets secrets, const System* system,
       system_(system),
       words_(std::move(words)),
       shown_(system->out),
+      colored_(globals_.color.value_or(TakesColor(*system))),
       connection_(globals_.target, std::move(secrets), globals_.timeout, system->interrupt) {}
 
 std::string Session::User() const {
@@ -71,8 +78,13 @@ void Session::Show(const google::protobuf::Message& document, std::string_view t
   if (globals_.json) {
     *shown_ << Json(document);
   } else {
-    *shown_ << text;
+    *shown_ << Painted(text);
   }
+}
+
+std::string Session::Painted(std::string_view text) const {
+  // Not where it is shown on standard error.
+  return colored_ && shown_ == system_->out ? Colored(text) : std::string(text);
 }
 
 void Session::ShowLine(const google::protobuf::Message& document, std::string_view text) {
@@ -80,7 +92,7 @@ void Session::ShowLine(const google::protobuf::Message& document, std::string_vi
   if (globals_.json) {
     *shown_ << Json(document, /*on_one_line=*/true) << std::endl;
   } else {
-    *shown_ << text << std::endl;
+    *shown_ << Painted(text) << std::endl;
   }
 }
 
@@ -101,7 +113,7 @@ void Session::Advise(const NextSteps& steps) {
   if (globals_.json) {
     *system_->err << text;
   } else {
-    *shown_ << "\n" << text;
+    *shown_ << "\n" << Painted(text);
   }
 }
 

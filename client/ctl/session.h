@@ -8,6 +8,7 @@
 
 #include <istream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,8 @@ struct Globals {
   absl::Duration timeout = absl::Seconds(10);
   bool json = false;
   bool quiet = false;
+  // Unset: where standard output is a terminal that takes it.
+  std::optional<bool> color;
 };
 
 // Thread safety: none; there is one thread.
@@ -83,10 +86,14 @@ class Session {
   ExitCode Close(ExitCode code);
 
  private:
+  // What is shown, in colour where it is to be.
+  std::string Painted(std::string_view text) const;
+
   const Globals globals_;
   const System* const system_;
   const std::vector<std::string> words_;
   std::ostream* shown_;
+  const bool colored_;
   bool in_progress_ = false;
   Connection connection_;
 };

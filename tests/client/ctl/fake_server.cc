@@ -53,6 +53,7 @@ RunResult FakeServer::Run(const std::vector<std::string>& words,
     if (on_pause) on_pause();
   };
   system.terminal = terminal;
+  system.screen = screen;
   system.become = [this](const std::string& program, const std::vector<std::string>& arguments) {
     became = {program};
     became.insert(became.end(), arguments.begin(), arguments.end());

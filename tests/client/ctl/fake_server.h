@@ -118,6 +118,8 @@ class FakeServer {
   std::function<void()> on_pause;
   // Whether the tool takes standard error for a terminal.
   bool terminal = false;
+  // And standard output.
+  bool screen = false;
   // What the tool last wanted to go on as; it is told that this cannot be.
   std::vector<std::string> became;
   std::map<std::string, std::string> env;

@@ -77,6 +77,27 @@ TEST(UnresolvedCommand, NothingIsGoodNews) {
   EXPECT_EQ(server.Run({"unresolved"}).out, "0 unresolved\n");
 }
 
+TEST(ExplainCommand, IsInColourOnATerminalOnly) {
+  FakeServer server;
+  server.admin.inspect.response.mutable_operation()->MergeFrom(Unresolved("payments", "k-1", 60));
+  const auto colored = [&server](std::vector<std::string> more) {
+    more.insert(more.begin(), {"explain", "payments", "acct-1", "k-1"});
+    return server.Run(more).out.find("\x1b[") != std::string::npos;
+  };
+  EXPECT_FALSE(colored({}));
+  EXPECT_TRUE(colored({"--color=always"}));
+  server.screen = true;
+  EXPECT_TRUE(colored({}));
+  EXPECT_FALSE(colored({"--output=json"}));
+  EXPECT_FALSE(colored({"--color=never"}));
+  server.env["NO_COLOR"] = "1";
+  EXPECT_FALSE(colored({}));
+  EXPECT_TRUE(colored({"--color=always"}));
+  server.env.erase("NO_COLOR");
+  server.env["TERM"] = "dumb";
+  EXPECT_FALSE(colored({}));
+}
+
 TEST(ExplainCommand, TellsTheStory) {
   FakeServer server;
   v1::InspectOperationResponse& response = server.admin.inspect.response;
