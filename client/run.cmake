@@ -1,5 +1,14 @@
 # The part of idempotency::client that speaks to the service: Run, and connections.
+
+# What every channel is made with, compiled in like the profiles of the providers.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+  ${CMAKE_CURRENT_SOURCE_DIR}/service_config.json)
+file(READ ${CMAKE_CURRENT_SOURCE_DIR}/service_config.json IDEMPOTENCY_SERVICE_CONFIG)
+configure_file(${CMAKE_CURRENT_SOURCE_DIR}/src/service_config.cc.in
+  ${CMAKE_CURRENT_BINARY_DIR}/service_config.cc @ONLY)
+
 target_sources(idempotency_client PRIVATE
+  ${CMAKE_CURRENT_BINARY_DIR}/service_config.cc
   src/acquire.cc
   src/client.cc
   src/connection.cc

@@ -1,9 +1,11 @@
 #include "client/src/wires.h"
 
 #include <algorithm>
+#include <string>
 #include <thread>
 #include <utility>
 
+#include "client/src/service_config.h"
 #include "client/src/status.h"
 
 namespace idempotency::internal {
@@ -35,16 +37,15 @@ std::shared_ptr<grpc::ChannelCredentials> Credentials(const ConnectionOptions& o
 
 std::shared_ptr<grpc::Channel> MakeChannel(const ConnectionOptions& options) {
   grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
-  arguments.SetMaxSendMessageSize(kMaxMessageBytes);
+  arguments.SetServiceConfigJSON(std::string(ServiceConfig()));
+  // Nobody else's, by way of the resolver.
+  arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
   arguments.SetUserAgentPrefix("idempotency-cpp/" IDEMPOTENCY_VERSION);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLastReconnectMs);
-  // Whoever calls repeats, by a policy of its own.
-  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   // The service is named outright; a proxy for the web has no part in it.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   if (options.tls.has_value() && !options.tls->server_name.empty()) {

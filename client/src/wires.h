@@ -17,9 +17,6 @@
 
 namespace idempotency::internal {
 
-// The service takes no larger message.
-inline constexpr int kMaxMessageBytes = 16 * 1024 * 1024;
-
 // Says, while it lives, that this thread belongs to gRPC and runs one of our callbacks: it must
 // not wait for other callbacks.
 class InReaction {

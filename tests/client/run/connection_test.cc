@@ -1,6 +1,7 @@
 // Connections over gRPC, one call each and all on one stream: callers see no difference.
 #include "idempotency/connection.h"
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -109,13 +110,15 @@ TEST_P(ConnectionTest, AsyncRenewCallsBack) {
   EXPECT_EQ(server_.service.renew.asked().at(0).fencing_token(), 7u);
 }
 
-TEST_P(ConnectionTest, AnswersOfFourMegabytesArrive) {
+// The service stays under 4 MiB a message.
+TEST_P(ConnectionTest, TheLargestAnswerArrives) {
+  constexpr size_t kBody = (size_t{4} << 20) - 1024;
   v1::GetOperationResponse got;
-  got.mutable_operation()->mutable_response()->set_body(std::string(4 << 20, 'x'));
+  got.mutable_operation()->mutable_response()->set_body(std::string(kBody, 'x'));
   server_.service.get.Answers(got);
   const auto response = connection_->GetOperation({.id = kId}, kPatient);
   ASSERT_TRUE(response.ok()) << response.status();
-  EXPECT_EQ(response->operation.response->body->size(), size_t{4} << 20);
+  EXPECT_EQ(response->operation.response->body->size(), kBody);
 }
 
 TEST_P(ConnectionTest, TheLargestReportIsSent) {
@@ -190,6 +193,21 @@ TEST_P(ConnectionTest, AServiceThatIsNotThereIsUnavailable) {
     called.Notify();
   });
   called.WaitForNotification();
+}
+
+// client/service_config.json is what the channel was made with.
+TEST(ServiceConfigTest, GrpcRepeatsWhatWasUnavailableAndNothingElse) {
+  for (const auto& [code, calls] :
+       {std::pair(grpc::StatusCode::UNAVAILABLE, 2), std::pair(grpc::StatusCode::INTERNAL, 1)}) {
+    FakeServer server;
+    const auto connection = MakeConnection({.target = server.target()});
+    std::atomic<int> seen = 0;
+    server.service.renew.Answers([&, code = code](grpc::ServerContext*, const auto&, auto*) {
+      return ++seen == 1 ? grpc::Status(code, "once") : grpc::Status::OK;
+    });
+    EXPECT_EQ(connection->Renew({.id = kId}, kPatient).ok(), calls == 2);
+    EXPECT_EQ(seen, calls);
+  }
 }
 
 TEST_P(ConnectionTest, ARenewalMayOutliveItsConnection) {

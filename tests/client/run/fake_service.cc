@@ -2,7 +2,6 @@
 
 #include <grpc/grpc.h>
 
-#include "client/src/wires.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 
@@ -104,7 +103,7 @@ FakeServer::FakeServer(std::shared_ptr<grpc::ServerCredentials> credentials) {
   (void)kept;
   grpc::ServerBuilder builder;
   builder.AddListeningPort("127.0.0.1:0", std::move(credentials), &port_);
-  builder.SetMaxReceiveMessageSize(internal::kMaxMessageBytes);
+  builder.SetMaxReceiveMessageSize(16 << 20);  // as the service does
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.RegisterService(&service);
   builder.RegisterService(&admin);
