@@ -47,6 +47,11 @@ LAYERS = [
     ("keystore/engine/",
      [r"keystore/(?:core|codec|engine)/.*", r"absl/.*", r"rocksdb/.*", r"openssl/.*", r"zlib\.h",
       SYSTEM]),
+    # libpq is nobody else's.
+    ("keystore/engine/postgres/",
+     [r"keystore/(?:core|codec|engine)/.*", r"absl/.*", SYSTEM]),
+    ("keystore/engine/postgres/pg_connection.cc",
+     [r"keystore/(?:core|engine)/.*", r"absl/.*", r"libpq-fe\.h", SYSTEM]),
     ("keystore/",
      [r"keystore/core/.*", r"keystore/engine/engine\.h", SHELL, r"absl/.*", r"zlib\.h", SYSTEM]),
     ("service/",

@@ -155,7 +155,8 @@ TEST_P(EngineConformance, ErasingMakesAKeyAbsent) {
     Store(engine(), key, nullptr);
     const ReadEntry entry = ReadOne(engine(), key);
     EXPECT_TRUE(IsAbsent(entry));
-    EXPECT_EQ(entry.version, 0u);
+    // Where there are other writers this nothing is not that of before: it may have a name.
+    if (engine().traits().exclusive) EXPECT_EQ(entry.version, 0u);
   }
 }
 

@@ -1,0 +1,155 @@
+// One connection to a server that speaks PostgreSQL's protocol, by libpq, which nobody else here
+// includes. Values go in the binary format both ways: 8-byte integers, bytes, and arrays of these.
+//
+//   auto connection = PgConnection::Connect(uri, options);
+//   PgReply reply = (*connection)->Execute("SELECT $1::int8 + 1", PgParams().Int(41));
+//   if (reply.ok()) Use(reply.result.Int(0, 0));
+//
+// Thread safety: none, but for PgWaker; each connection is used by one thread at a time.
+#ifndef IDEMPOTENCY_KEYSTORE_ENGINE_POSTGRES_PG_CONNECTION_H_
+#define IDEMPOTENCY_KEYSTORE_ENGINE_POSTGRES_PG_CONNECTION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "keystore/core/time.h"
+
+struct pg_conn;
+struct pg_result;
+
+namespace idempotency::keystore {
+
+// What a statement is given, in order.
+class PgParams {
+ public:
+  PgParams& Int(int64_t value);
+  PgParams& Bytes(std::string_view value);
+  PgParams& Ints(const std::vector<std::optional<int64_t>>& values);
+  PgParams& ByteArrays(const std::vector<std::optional<std::string_view>>& values);
+
+  const std::vector<std::string>& values() const { return values_; }
+
+ private:
+  std::vector<std::string> values_;
+};
+
+// Rows of an answer. Whoever asks for a value knows its type.
+class PgResult {
+ public:
+  PgResult() = default;
+  explicit PgResult(pg_result* result) : result_(result) {}
+
+  size_t rows() const;
+  bool IsNull(size_t row, size_t column) const;
+  // Of an 8-byte integer; zero for anything else.
+  int64_t Int(size_t row, size_t column) const;
+  // As long as this object. Bytes, or the text of a text.
+  std::string_view Bytes(size_t row, size_t column) const;
+
+ private:
+  struct Clear {
+    void operator()(pg_result* result) const;
+  };
+  std::unique_ptr<pg_result, Clear> result_;
+};
+
+struct PgFailure {
+  // The server's five letters. Empty: there is no answer, and the connection is of no use any more.
+  std::string sqlstate;
+  std::string message;
+};
+
+struct PgReply {
+  PgResult result;
+  std::optional<PgFailure> failure;
+  // The server has warned, as it does where a commit is not as durable as was asked for.
+  std::string warning;
+
+  bool ok() const { return !failure.has_value(); }
+};
+
+struct PgNotification {
+  std::string payload;
+  int sender = 0;  // its backend
+};
+
+struct PgOptions {
+  // As other sessions see it in pg_stat_activity.
+  std::string application_name = "idempotencyd";
+  // Without a byte from the server for so long, a statement counts as unanswered.
+  core::Duration reply_timeout = std::chrono::seconds(30);
+};
+
+enum class PgWait : uint8_t { kEvent, kQuiet, kBroken };
+
+// Ends a Wait of another thread.
+class PgWaker {
+ public:
+  PgWaker();
+  ~PgWaker();
+  PgWaker(const PgWaker&) = delete;
+  PgWaker& operator=(const PgWaker&) = delete;
+
+  void Wake();
+  void Reset();
+  int fd() const { return fd_; }
+
+ private:
+  const int fd_;
+};
+
+// Sleeps without a connection, as PgConnection::Wait does with one.
+void WaitFor(const PgWaker& waker, core::Duration span);
+
+class PgConnection {
+ public:
+  // Only to a server that takes writes, of those that the URI names. UNAVAILABLE where there is
+  // none, INVALID_ARGUMENT for a URI that is none; the message shows no password.
+  static absl::StatusOr<std::unique_ptr<PgConnection>> Connect(const std::string& uri,
+                                                               const PgOptions& options);
+  ~PgConnection();
+  PgConnection(const PgConnection&) = delete;
+  PgConnection& operator=(const PgConnection&) = delete;
+
+  // One statement, and everything it does in a transaction of its own.
+  PgReply Execute(const std::string& sql, const PgParams& params = {});
+  PgReply Prepare(const std::string& name, const std::string& sql);
+  PgReply ExecutePrepared(const std::string& name, const PgParams& params);
+  // Several statements in one transaction, without parameters; rows are in the text format.
+  PgReply Run(const std::string& sql);
+
+  // False: it has broken, and nothing can be asked any more.
+  bool alive() const { return alive_; }
+
+  // Sleeps until the server has told something, somebody wakes it, or the time is over.
+  PgWait Wait(const PgWaker& waker, core::Duration span);
+  std::vector<PgNotification> TakeNotifications();
+  int backend() const;
+
+ private:
+  PgConnection(pg_conn* connection, const PgOptions& options);
+
+  // Flushes what was sent, and takes all of what comes back.
+  PgReply Receive(bool sent);
+  bool AwaitAnswer();
+  PgReply Broken();
+  static void TakeNotice(void* self, const pg_result* notice);
+
+  struct Finish {
+    void operator()(pg_conn* connection) const;
+  };
+  const std::unique_ptr<pg_conn, Finish> connection_;
+  const PgOptions options_;
+  bool alive_ = true;
+  std::string warning_;
+};
+
+}  // namespace idempotency::keystore
+
+#endif  // IDEMPOTENCY_KEYSTORE_ENGINE_POSTGRES_PG_CONNECTION_H_

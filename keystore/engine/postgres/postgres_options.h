@@ -1,0 +1,31 @@
+// What --engine=postgres is told. Plain values: whoever reads flags needs nothing else of the
+// engine.
+#ifndef IDEMPOTENCY_KEYSTORE_ENGINE_POSTGRES_POSTGRES_OPTIONS_H_
+#define IDEMPOTENCY_KEYSTORE_ENGINE_POSTGRES_POSTGRES_OPTIONS_H_
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+
+#include "keystore/core/time.h"
+
+namespace idempotency::keystore {
+
+struct PostgresOptions {
+  // As libpq takes them. Several hosts are tried in turn, and only one that takes writes is used.
+  // What it does not say, libpq's environment does, and ~/.pgpass: a password is best left to
+  // those.
+  std::string uri;
+  // 1 to 100; two more are used for upkeep and for hints.
+  size_t connections = 4;
+  // How far the clocks of the servers that share the database may be apart.
+  core::Duration clock_skew = std::chrono::milliseconds(500);
+  // Without a byte from the server for so long, a statement counts as unanswered.
+  core::Duration reply_timeout = std::chrono::seconds(30);
+  // How often it tells that it is alive and removes what has expired; zero: never by itself.
+  core::Duration upkeep_interval = std::chrono::seconds(10);
+};
+
+}  // namespace idempotency::keystore
+
+#endif  // IDEMPOTENCY_KEYSTORE_ENGINE_POSTGRES_POSTGRES_OPTIONS_H_

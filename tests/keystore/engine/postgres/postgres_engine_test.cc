@@ -1,0 +1,619 @@
+// What is PostgreSQL's own: how it is opened, what fences late writes, what several engines on one
+// database do to each other, and what goes on while the database does not.
+#include "keystore/engine/postgres/postgres_engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+#include "keystore/codec/key_codec.h"
+#include "keystore/core/record.h"
+#include "keystore/core/transition.h"
+#include "tests/keystore/engine/engine_calls.h"
+#include "tests/keystore/engine/postgres/postgres_fixture.h"
+#include "tests/keystore/engine/records.h"
+
+namespace idempotency::keystore {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+bool IsAbsent(const ReadEntry& entry) { return std::holds_alternative<core::Absent>(entry.stored); }
+
+core::State StateOf(const ReadEntry& entry) {
+  const auto* record = std::get_if<core::Record>(&entry.stored);
+  return record == nullptr ? core::State{} : record->state;
+}
+
+// A row as the engine would store it; the bytes mean nothing.
+PostgresRow RowOf(const core::Key& key, Version expected, std::string bytes = "a record") {
+  return PostgresRow{
+      .key = EncodeKey(key), .expected = expected, .state = 1, .record = std::move(bytes)};
+}
+
+std::vector<WriteOutcome> CommitOne(Engine& engine, const core::Key& key, Version expected,
+                                    core::RecordPtr record) {
+  return Commit(engine, {{.key = key, .expected = expected, .record = std::move(record)}});
+}
+
+class PostgresTest : public ::testing::Test {
+ protected:
+  PostgresFixture fixture_;
+};
+
+// --- Opening -------------------------------------------------------------------------------------
+
+TEST_F(PostgresTest, RefusesServersThatWouldLoseWhatTheyAcknowledge) {
+  const std::string uri = fixture_.postgres.uri;
+  const std::string end = "'";  // of the options
+  for (const char* value : {"off", "local", "remote_write"}) {
+    fixture_.postgres.uri = uri.substr(0, uri.size() - 1) + " -csynchronous_commit=" + value + end;
+    const absl::Status status = fixture_.TryOpen();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << value;
+    EXPECT_THAT(status.ToString(), HasSubstr("synchronous_commit")) << value;
+  }
+  fixture_.postgres.uri =
+      uri.substr(0, uri.size() - 1) + " -csynchronous_commit=remote_apply" + end;
+  EXPECT_TRUE(fixture_.TryOpen().ok());
+}
+
+TEST_F(PostgresTest, StaysDurableWhateverTheServerIsToldMeanwhile) {
+  const auto engine = fixture_.Open();
+  SlotName slot;
+  const auto session = fixture_.OpenSession(&slot);
+  fixture_.server().Sql("ALTER SYSTEM SET synchronous_commit = off");
+  fixture_.server().Sql("SELECT pg_reload_conf()");
+  while (fixture_.Sql("SHOW synchronous_commit") != "off") std::this_thread::yield();
+  EXPECT_EQ(session->connection().Execute("SHOW synchronous_commit").result.Bytes(0, 0), "on");
+  fixture_.server().Sql("ALTER SYSTEM RESET synchronous_commit");
+  fixture_.server().Sql("SELECT pg_reload_conf()");
+  while (fixture_.Sql("SHOW synchronous_commit") != "on") std::this_thread::yield();
+}
+
+TEST_F(PostgresTest, RefusesSessionsThatMayNotWrite) {
+  std::string& uri = fixture_.postgres.uri;
+  uri = uri.substr(0, uri.size() - 1) + " -cdefault_transaction_read_only=on'";
+  const absl::Status status = fixture_.TryOpen();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(status.ToString(), HasSubstr("read-only"));
+}
+
+TEST_F(PostgresTest, SaysWhatIsWrongWithItsOptions) {
+  fixture_.postgres.uri = "postgresql://user:secret@host/database?nonsense";
+  absl::Status status = fixture_.TryOpen();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.ToString(), ::testing::Not(HasSubstr("secret")));
+  fixture_.postgres.uri = "host=/nowhere";
+  EXPECT_EQ(fixture_.TryOpen().code(), absl::StatusCode::kUnavailable);
+  fixture_.postgres.uri = "";
+  EXPECT_EQ(fixture_.TryOpen().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(PostgresTest, RefusesTablesOfAnotherVersion) {
+  fixture_.Open();
+  fixture_.Sql("UPDATE idempotency_meta SET schema_version = 2");
+  const absl::Status status = fixture_.TryOpen();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.ToString(), HasSubstr("version 2"));
+}
+
+TEST_F(PostgresTest, TellsARoleThatMayNotCreateTheTables) {
+  fixture_.Sql("CREATE ROLE guest_" + fixture_.schema() + " LOGIN; GRANT USAGE ON SCHEMA " +
+               fixture_.schema() + " TO guest_" + fixture_.schema());
+  std::string& uri = fixture_.postgres.uri;
+  uri.replace(uri.find("user=postgres"), 13, "user=guest_" + fixture_.schema());
+  const absl::Status status = fixture_.TryOpen();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.ToString(), HasSubstr("CREATE on the schema"));
+}
+
+TEST_F(PostgresTest, SeveralMayCreateTheTablesAtOnce) {
+  std::vector<std::thread> threads;
+  std::atomic<int> opened{0};
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      const absl::Status status = fixture_.TryOpen();
+      EXPECT_TRUE(status.ok()) << status;
+      if (status.ok()) ++opened;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(opened, 4);
+}
+
+// As a dump would bring it back: all numbers are those of long ago.
+TEST_F(PostgresTest, VersionsAndTokensGoOnRisingAfterADumpIsRestored) {
+  const core::Key key = PayKey("a");
+  auto engine = fixture_.Open();
+  const uint64_t token = Read(*engine, {})->token_floor;
+  Store(*engine, key, PendingRecord(token));
+  const Version version = ReadOne(*engine, key).version;
+  engine.reset();
+  fixture_.Sql(
+      "UPDATE idempotency_meta SET last_epoch = 3, token_base = 5; "
+      "SELECT setval('idempotency_tokens', 2); DELETE FROM idempotency_records; "
+      "DELETE FROM idempotency_slots");
+  engine = fixture_.Open();
+  const uint64_t floor = Read(*engine, {})->token_floor;
+  EXPECT_GT(floor, token);
+  Store(*engine, key, PendingRecord(floor));
+  EXPECT_GT(ReadOne(*engine, key).version, version);
+}
+
+TEST_F(PostgresTest, ADatabaseThatWasRestoredFromADumpHasLostWhatCameAfter) {
+  auto engine = fixture_.Open();
+  Store(*engine, PayKey("pending"), PendingRecord(1));
+  Store(*engine, PayKey("complete"), CompleteRecord(1));
+  EXPECT_FALSE(core::IsSet(engine->traits().lost_before));
+  engine.reset();
+  // All that a dump does not bring along.
+  fixture_.Sql("UPDATE idempotency_meta SET origin = '1/2/3'");
+  engine = fixture_.Open();
+  EXPECT_EQ(engine->traits().lost_before, kStart);
+  EXPECT_EQ(StateOf(ReadOne(*engine, PayKey("pending"))), core::State::kUnresolved);
+  EXPECT_EQ(StateOf(ReadOne(*engine, PayKey("complete"))), core::State::kComplete);
+  EXPECT_TRUE(fixture_.surroundings().Logged(kLogWarning, "restored from a dump"));
+  // Once; and it is not forgotten.
+  Store(*engine, PayKey("later"), PendingRecord(1));
+  engine.reset();
+  fixture_.surroundings().SetNow(core::At(kStart + std::chrono::hours(1)));
+  engine = fixture_.Open();
+  EXPECT_EQ(engine->traits().lost_before, kStart);
+  EXPECT_EQ(StateOf(ReadOne(*engine, PayKey("later"))), core::State::kPending);
+}
+
+// --- Late writes ---------------------------------------------------------------------------------
+
+TEST_F(PostgresTest, AWriteThatComesAfterItsSlotWasFencedDoesNothing) {
+  const auto engine = fixture_.Open();
+  SlotName late_slot;
+  SlotName other_slot;
+  const auto late = fixture_.OpenSession(&late_slot);
+  const auto other = fixture_.OpenSession(&other_slot);
+  ASSERT_EQ(late->Write({RowOf(PayKey("a"), 0)}).kind, WriteReply::Kind::kDone);
+  ASSERT_TRUE(other->Fence(late_slot).ok());
+  EXPECT_EQ(late->Write({RowOf(PayKey("b"), 0)}).kind, WriteReply::Kind::kFenced);
+  EXPECT_FALSE(late->usable());
+  EXPECT_TRUE(IsAbsent(ReadOne(*engine, PayKey("b"))));
+  // The same by whoever opens the slot anew.
+  const auto later = fixture_.OpenSession(&late_slot);
+  const auto latest = fixture_.OpenSession(&late_slot);
+  EXPECT_EQ(later->Write({RowOf(PayKey("b"), 0)}).kind, WriteReply::Kind::kFenced);
+  EXPECT_EQ(latest->Write({RowOf(PayKey("b"), 0)}).kind, WriteReply::Kind::kDone);
+}
+
+TEST_F(PostgresTest, AFenceWaitsForTheWriteThatIsUnderWay) {
+  const auto engine = fixture_.Open();
+  const core::Key key = PayKey("a");
+  Store(*engine, key, PendingRecord(1));
+  const Version version = ReadOne(*engine, key).version;
+  const auto holder = fixture_.Connect();
+  ASSERT_TRUE(holder->Execute("BEGIN").ok());
+  ASSERT_TRUE(holder->Execute("SELECT 1 FROM idempotency_records FOR UPDATE").ok());
+
+  SlotName late_slot;
+  SlotName other_slot;
+  const auto late = fixture_.OpenSession(&late_slot);
+  const auto other = fixture_.OpenSession(&other_slot);
+  WriteReply reply;
+  std::thread writer([&] { reply = late->Write({RowOf(key, version)}); });
+  fixture_.AwaitBlocked("WITH fence");
+  std::atomic<bool> fenced{false};
+  std::thread fencer([&] {
+    EXPECT_TRUE(other->Fence(late_slot).ok());
+    fenced = true;
+  });
+  fixture_.AwaitBlocked("UPDATE idempotency_slots");
+  EXPECT_FALSE(fenced);
+  ASSERT_TRUE(holder->Execute("COMMIT").ok());
+  writer.join();
+  fencer.join();
+  EXPECT_EQ(reply.kind, WriteReply::Kind::kDone);
+  EXPECT_NE(ReadOne(*engine, key).version, version);
+}
+
+// The whole of it: the engine loses the connection while its write waits.
+TEST_F(PostgresTest, AWriteWhoseConnectionBreaksIsUnknownAndSettledByTheNextRead) {
+  const auto engine = fixture_.Open();
+  const core::Key key = PayKey("a");
+  Store(*engine, key, PendingRecord(1));
+  const Version version = ReadOne(*engine, key).version;
+  const auto holder = fixture_.Connect();
+  ASSERT_TRUE(holder->Execute("BEGIN").ok());
+  ASSERT_TRUE(holder->Execute("SELECT 1 FROM idempotency_records FOR UPDATE").ok());
+  std::vector<WriteOutcome> outcomes;
+  std::thread writer([&] { outcomes = CommitOne(*engine, key, version, CompleteRecord(1)); });
+  fixture_.AwaitBlocked("WITH fence");
+  ASSERT_TRUE(
+      holder
+          ->Execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE wait_event_type = 'Lock' AND position('WITH fence' in query) > 0")
+          .ok());
+  writer.join();
+  EXPECT_THAT(outcomes, ElementsAre(WriteOutcome::kUnknown));
+  ASSERT_TRUE(holder->Execute("COMMIT").ok());
+  EXPECT_TRUE(engine->pressure().alive);
+  EXPECT_EQ(ReadOne(*engine, key).version, version);
+  EXPECT_THAT(CommitOne(*engine, key, version, CompleteRecord(1)),
+              ElementsAre(WriteOutcome::kCommitted));
+}
+
+// A doubt is settled by whichever connection reads, also while the old statement runs on.
+TEST_F(PostgresTest, AReadOfADoubtfulKeyFailsWhileTheOldWriteRunsOn) {
+  fixture_.postgres.reply_timeout = std::chrono::milliseconds(300);
+  const auto engine = fixture_.Open();
+  const core::Key key = PayKey("a");
+  Store(*engine, key, PendingRecord(1));
+  Store(*engine, PayKey("b"), PendingRecord(1));
+  const Version version = ReadOne(*engine, key).version;
+  const auto holder = fixture_.Connect();
+  ASSERT_TRUE(holder->Execute("BEGIN").ok());
+  ASSERT_TRUE(holder
+                  ->Execute("SELECT 1 FROM idempotency_records WHERE key = $1::bytea FOR UPDATE",
+                            PgParams().Bytes(EncodeKey(key)))
+                  .ok());
+  // Unanswered for too long.
+  EXPECT_THAT(CommitOne(*engine, key, version, CompleteRecord(1)),
+              ElementsAre(WriteOutcome::kUnknown));
+  EXPECT_EQ(Read(*engine, {key}).status().code(), absl::StatusCode::kUnavailable);
+  ASSERT_TRUE(holder->Execute("COMMIT").ok());
+  // It went on, and took effect, before the first read that was answered.
+  absl::StatusOr<ReadResult> result = Read(*engine, {key});
+  while (!result.ok()) result = Read(*engine, {key});
+  const Version settled = result->entries[0].version;
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(ReadOne(*engine, key).version, settled);
+}
+
+TEST_F(PostgresTest, NothingHasAVersionOnceItWasErased) {
+  const auto one = fixture_.Open();
+  const auto other = fixture_.Open();
+  const core::Key key = PayKey("a");
+  ASSERT_EQ(ReadOne(*one, key).version, 0u);
+  Store(*other, key, PendingRecord(1));
+  Store(*other, key, nullptr);
+  EXPECT_THAT(CommitOne(*one, key, 0, PendingRecord(2)), ElementsAre(WriteOutcome::kLostRace));
+  const ReadEntry nothing = ReadOne(*one, key);
+  EXPECT_TRUE(IsAbsent(nothing));
+  EXPECT_NE(nothing.version, 0u);
+  EXPECT_THAT(CommitOne(*one, key, nothing.version, PendingRecord(2)),
+              ElementsAre(WriteOutcome::kCommitted));
+}
+
+// A process that was suspended for hours between a read and its write: meanwhile the key may have
+// come and gone, and nothing is left that would say so.
+TEST_F(PostgresTest, WhatWasFoundAbsentBeforeASessionWasLostIsReadAgain) {
+  fixture_.postgres.connections = 1;
+  const auto engine = fixture_.Open();
+  const core::Key key = PayKey("a");
+  ASSERT_EQ(ReadOne(*engine, key).version, 0u);
+  fixture_.Sql(
+      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+      "WHERE application_name = 'idempotencyd' AND query LIKE '%idempotency_tokens%'");
+  ReadOne(*engine, PayKey("other"));
+  EXPECT_THAT(CommitOne(*engine, key, 0, PendingRecord(1)), ElementsAre(WriteOutcome::kLostRace));
+  ASSERT_EQ(ReadOne(*engine, key).version, 0u);
+  EXPECT_THAT(CommitOne(*engine, key, 0, PendingRecord(1)), ElementsAre(WriteOutcome::kCommitted));
+}
+
+TEST_F(PostgresTest, AWriteThatIsRefusedFailsTheNextReadOfItsKeyAndNoMore) {
+  const auto engine = fixture_.Open();
+  Store(*engine, PayKey("a"), PendingRecord(1));
+  fixture_.Sql("ALTER TABLE idempotency_records ADD CONSTRAINT no_complete CHECK (state <> 2)");
+  const Version version = ReadOne(*engine, PayKey("a")).version;
+  EXPECT_THAT(CommitOne(*engine, PayKey("a"), version, CompleteRecord(1)),
+              ElementsAre(WriteOutcome::kLostRace));
+  EXPECT_TRUE(Read(*engine, {PayKey("b")}).ok());
+  EXPECT_EQ(Read(*engine, {PayKey("a")}).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(ReadOne(*engine, PayKey("a")).version, version);
+}
+
+TEST_F(PostgresTest, AnInstanceWhoseSlotsWereTakenOpensOthers) {
+  const auto engine = fixture_.Open();
+  Store(*engine, PayKey("a"), PendingRecord(1));
+  // As another does where this one was not seen for ten minutes.
+  fixture_.Sql("DELETE FROM idempotency_instances; DELETE FROM idempotency_slots");
+  Store(*engine, PayKey("b"), PendingRecord(1));
+  EXPECT_EQ(StateOf(ReadOne(*engine, PayKey("b"))), core::State::kPending);
+  ASSERT_TRUE(engine->Upkeep().ok());
+  EXPECT_EQ(fixture_.Sql("SELECT count(*) FROM idempotency_instances"), "1");
+}
+
+TEST_F(PostgresTest, UpkeepTakesTheSlotsOfThoseThatAreGone) {
+  auto gone = fixture_.Open();
+  Store(*gone, PayKey("a"), PendingRecord(1));
+  fixture_.Sql("UPDATE idempotency_instances SET seen = now() - interval '11 minutes'");
+  const auto engine = fixture_.Open();
+  EXPECT_EQ(engine->Upkeep()->others, 0u);
+  EXPECT_EQ(fixture_.Sql("SELECT count(DISTINCT instance) FROM idempotency_slots"), "1");
+}
+
+// --- Several engines -----------------------------------------------------------------------------
+
+TEST_F(PostgresTest, OfTwoEnginesThatCreateAKeyOneWins) {
+  const auto one = fixture_.Open();
+  const auto other = fixture_.Open();
+  constexpr int kKeys = 200;
+  std::atomic<int> wins{0};
+  const auto create_all = [&](Engine& engine) {
+    for (int i = 0; i < kKeys; ++i) {
+      const std::vector<WriteOutcome> outcomes =
+          CommitOne(engine, PayKey(std::to_string(i)), 0, PendingRecord(1));
+      if (outcomes.at(0) == WriteOutcome::kCommitted) ++wins;
+    }
+  };
+  std::thread rival([&] { create_all(*other); });
+  create_all(*one);
+  rival.join();
+  EXPECT_EQ(wins, kKeys);
+}
+
+// Batches whose keys overlap, in whatever order they are given.
+TEST_F(PostgresTest, BatchesOfTwoEnginesGetPastEachOther) {
+  const auto one = fixture_.Open();
+  const auto other = fixture_.Open();
+  const auto write_all = [](Engine& engine, int seed) {
+    for (int round = 0; round < 30; ++round) {
+      std::vector<core::Key> keys;
+      for (int i = 0; i < 50; ++i) keys.push_back(PayKey(std::to_string((i * 7 + seed) % 50)));
+      const absl::StatusOr<ReadResult> read = Read(engine, keys);
+      ASSERT_TRUE(read.ok()) << read.status();
+      std::vector<GuardedWrite> writes;
+      for (size_t i = 0; i < keys.size(); ++i) {
+        writes.push_back({.key = keys[i],
+                          .expected = read->entries[i].version,
+                          .record = PendingRecord(read->token_floor)});
+      }
+      for (const WriteOutcome outcome : Commit(engine, std::move(writes))) {
+        EXPECT_NE(outcome, WriteOutcome::kUnknown);
+      }
+    }
+  };
+  std::thread rival([&] { write_all(*other, 3); });
+  write_all(*one, 0);
+  rival.join();
+  EXPECT_EQ(fixture_.Sql("SELECT deadlocks FROM pg_stat_database WHERE datname = 'postgres'"), "0");
+}
+
+TEST_F(PostgresTest, TheTokenFloorOfOneIsAboveWhatTheOtherHasCommitted) {
+  const auto one = fixture_.Open();
+  const auto other = fixture_.Open();
+  for (int i = 0; i < 20; ++i) {
+    Engine& writer = i % 2 == 0 ? *one : *other;
+    Engine& reader = i % 2 == 0 ? *other : *one;
+    // As high as a whole batch of new keys would come.
+    const uint64_t token = Read(writer, {})->token_floor + kMaxPostgresBatch - 1;
+    Store(writer, PayKey(std::to_string(i)), PendingRecord(token));
+    EXPECT_GT(Read(reader, {})->token_floor, token) << i;
+  }
+}
+
+TEST_F(PostgresTest, TheOtherEngineLearnsThatAnOperationHasEnded) {
+  const core::Key key = PayKey("waited for");
+  absl::Notification hinted;
+  const auto one = fixture_.Open();
+  const auto other = fixture_.Open();
+  other->OnForeignChange([&](const core::Key& changed) {
+    if (changed == key && !hinted.HasBeenNotified()) hinted.Notify();
+  });
+  ASSERT_EQ(one->Upkeep()->others, 1u);
+  Store(*one, key, PendingRecord(1));
+  ASSERT_EQ(StateOf(ReadOne(*other, key)), core::State::kPending);
+  Store(*one, key, CompleteRecord(1));
+  hinted.WaitForNotification();
+}
+
+// --- Expiry --------------------------------------------------------------------------------------
+
+class PostgresExpiry : public PostgresTest {
+ protected:
+  PostgresExpiry() : engine_(fixture_.Open()) {}
+
+  // The margin and a little more after a moment.
+  void GoBehind(core::Time time) {
+    fixture_.surroundings().SetNow(
+        core::At(core::Add(time, kPostgresRemovalMargin + std::chrono::milliseconds(1))));
+  }
+  UpkeepReport Upkeep() {
+    const absl::StatusOr<UpkeepReport> report = engine_->Upkeep();
+    EXPECT_TRUE(report.ok()) << report.status();
+    return report.value_or(UpkeepReport{});
+  }
+  std::string Rows() { return fixture_.Sql("SELECT count(*) FROM idempotency_records"); }
+
+  std::unique_ptr<PostgresEngine> engine_;
+};
+
+TEST_F(PostgresExpiry, ACompletedRecordLosesItsAnswerThenEverything) {
+  const core::RecordPtr record = CompleteRecord(1);
+  Store(*engine_, PayKey("a"), record);
+  const Version version = ReadOne(*engine_, PayKey("a")).version;
+  fixture_.surroundings().SetNow(core::At(core::Add(
+      record->response_expire_time, kPostgresRemovalMargin - std::chrono::milliseconds(1))));
+  EXPECT_EQ(Upkeep().shrunk, 0u);
+  GoBehind(record->response_expire_time);
+  EXPECT_EQ(Upkeep().shrunk, 1u);
+  const ReadEntry shrunk = ReadOne(*engine_, PayKey("a"));
+  EXPECT_EQ(StateOf(shrunk), core::State::kExpired);
+  // It means the same as before: who has read it may still write.
+  EXPECT_EQ(shrunk.version, version);
+  GoBehind(record->forget_time);
+  EXPECT_EQ(Upkeep().removed, 1u);
+  EXPECT_EQ(Rows(), "0");
+}
+
+TEST_F(PostgresExpiry, WhatIsLeftOfAnErasedKeyGoesAfterTheMargin) {
+  Store(*engine_, PayKey("a"), PendingRecord(1));
+  Store(*engine_, PayKey("a"), nullptr);
+  EXPECT_EQ(Upkeep().removed, 0u);
+  EXPECT_EQ(Rows(), "1");
+  GoBehind(kStart);
+  EXPECT_EQ(Upkeep().removed, 1u);
+  EXPECT_EQ(Rows(), "0");
+}
+
+TEST_F(PostgresExpiry, OpenRecordsAndThoseThatMustNotGoStay) {
+  Store(*engine_, PayKey("pending"), PendingRecord(1));
+  Store(*engine_, PayKey("unresolved"), UnresolvedRecord(1));
+  fixture_.surroundings().SetNow(core::At(core::kMaxTime - std::chrono::hours(24 * 365)));
+  EXPECT_EQ(Upkeep().removed, 0u);
+  EXPECT_EQ(Rows(), "2");
+}
+
+TEST_F(PostgresExpiry, NothingGoesWhileTheClockIsInDoubtOrTheNamespaceIsNotConfigured) {
+  const core::RecordPtr record = CompleteRecord(1);
+  Store(*engine_, PayKey("a"), record);
+  GoBehind(record->forget_time);
+  core::Now doubtful = fixture_.surroundings().now();
+  doubtful.in_doubt = true;
+  fixture_.surroundings().SetNow(doubtful);
+  EXPECT_EQ(Upkeep().removed, 0u);
+
+  engine_.reset();
+  fixture_.options.may_reclaim = [](std::string_view name_space) { return name_space != "pay"; };
+  engine_ = fixture_.Open();
+  GoBehind(record->forget_time);
+  EXPECT_EQ(Upkeep().postponed, 1u);
+  // Not looked at again at once, so that it does not stand before others for ever.
+  EXPECT_EQ(Upkeep().postponed, 0u);
+  EXPECT_EQ(Rows(), "1");
+}
+
+TEST_F(PostgresExpiry, ManyGoInBatches) {
+  constexpr size_t kMany = 600;
+  for (size_t i = 0; i < kMany; i += 200) {
+    std::vector<GuardedWrite> writes;
+    for (size_t j = i; j < i + 200; ++j) {
+      writes.push_back({.key = PayKey(std::to_string(j)), .record = CompleteRecord(1)});
+    }
+    Commit(*engine_, std::move(writes));
+  }
+  GoBehind(CompleteRecord(1)->forget_time);
+  EXPECT_EQ(Upkeep().removed, kMany);
+}
+
+// --- While the database does not answer ----------------------------------------------------------
+
+// Each has a server of its own, which it may end.
+class PostgresOutage : public ::testing::Test {
+ protected:
+  PostgresServer server_;
+  PostgresFixture fixture_{&server_};
+};
+
+TEST_F(PostgresOutage, AnswersThatItCannotAndGoesOnWhenItCan) {
+  const auto engine = fixture_.Open();
+  Store(*engine, PayKey("a"), PendingRecord(1));
+  server_.Kill();
+  absl::StatusOr<ReadResult> result = Read(*engine, {PayKey("a")});
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(engine->pressure().stalled);
+  EXPECT_TRUE(engine->pressure().alive);
+  EXPECT_NE(CommitOne(*engine, PayKey("b"), 0, PendingRecord(1)).at(0), WriteOutcome::kCommitted);
+  server_.Start();
+  EXPECT_EQ(StateOf(ReadOne(*engine, PayKey("a"))), core::State::kPending);
+  EXPECT_FALSE(engine->pressure().stalled);
+  Store(*engine, PayKey("b"), PendingRecord(1));
+}
+
+TEST_F(PostgresOutage, WhatWasAcknowledgedIsThereAfterAKill) {
+  const auto engine = fixture_.Open();
+  constexpr int kWriters = 4;
+  std::atomic<bool> stop{false};
+  std::vector<std::vector<std::string>> acknowledged(kWriters);
+  std::vector<std::thread> writers;
+  std::atomic<size_t> writes{0};
+  for (int writer = 0; writer < kWriters; ++writer) {
+    writers.emplace_back([&, writer] {
+      for (int i = 0; !stop; ++i) {
+        const std::string key = std::to_string(writer) + "/" + std::to_string(i);
+        if (CommitOne(*engine, PayKey(key), 0, PendingRecord(1)).at(0) !=
+            WriteOutcome::kCommitted) {
+          break;
+        }
+        acknowledged[static_cast<size_t>(writer)].push_back(key);
+        ++writes;
+      }
+    });
+  }
+  while (writes < 500) std::this_thread::yield();
+  server_.Kill();
+  stop = true;
+  for (std::thread& writer : writers) writer.join();
+  server_.Start();
+  for (const auto& keys : acknowledged) {
+    for (const std::string& key : keys) {
+      EXPECT_EQ(StateOf(ReadOne(*engine, PayKey(key))), core::State::kPending) << key;
+    }
+  }
+}
+
+TEST_F(PostgresOutage, ACommitThatDidNotReachItsStandbyIsUnknown) {
+  const auto engine = fixture_.Open();
+  Store(*engine, PayKey("a"), PendingRecord(1));
+  server_.Sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+  server_.Sql("SELECT pg_reload_conf()");
+  const auto test = fixture_.Connect();
+  // The setting takes effect a little later.
+  WriteOutcome outcome = WriteOutcome::kCommitted;
+  int writes = 0;
+  std::thread writer([&] {
+    while (outcome == WriteOutcome::kCommitted) {
+      outcome = CommitOne(*engine, PayKey(std::to_string(++writes)), 0, PendingRecord(1)).at(0);
+    }
+  });
+  const std::string waiting =
+      " FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND position('WITH fence' in query) > 0";
+  while (test->Execute("SELECT count(*)" + waiting).result.Int(0, 0) == 0) {
+    std::this_thread::yield();
+  }
+  // It is stored here, and the server answers that it has been done.
+  ASSERT_TRUE(test->Execute("SELECT pg_cancel_backend(pid)" + waiting).ok());
+  writer.join();
+  EXPECT_EQ(outcome, WriteOutcome::kUnknown);
+  server_.Sql("ALTER SYSTEM RESET synchronous_standby_names");
+  server_.Sql("SELECT pg_reload_conf()");
+  EXPECT_EQ(StateOf(ReadOne(*engine, PayKey(std::to_string(writes)))), core::State::kPending);
+}
+
+TEST_F(PostgresOutage, GoesOnWithTheStandbyThatWasPromoted) {
+  PostgresServer standby(server_, "standby");
+  const std::string schema = fixture_.schema();
+  fixture_.postgres.uri = "host=127.0.0.1,127.0.0.1 port=" + std::to_string(server_.port()) + "," +
+                          std::to_string(standby.port()) +
+                          " user=postgres dbname=postgres options='-csearch_path=" + schema + "'";
+  server_.Sql("ALTER SYSTEM SET synchronous_standby_names = 'standby'");
+  server_.Sql("SELECT pg_reload_conf()");
+  const auto engine = fixture_.Open();
+  const uint64_t floor = Read(*engine, {})->token_floor;
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_EQ(CommitOne(*engine, PayKey(std::to_string(i)), 0, PendingRecord(floor)).at(0),
+              WriteOutcome::kCommitted);
+  }
+  server_.Kill();
+  standby.Promote();
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_EQ(StateOf(ReadOne(*engine, PayKey(std::to_string(i)))), core::State::kPending) << i;
+  }
+  EXPECT_GT(Read(*engine, {})->token_floor, floor);
+  Store(*engine, PayKey("more"), PendingRecord(1));
+  // The old one comes back, takes writes for all it knows, and stands first in the list.
+  server_.Start();
+  standby.Sql(
+      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+      "WHERE application_name = 'idempotencyd'");
+  const absl::Status status = Read(*engine, {PayKey("more")}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(status.ToString(), HasSubstr("left behind"));
+}
+
+}  // namespace
+}  // namespace idempotency::keystore
