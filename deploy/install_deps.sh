@@ -10,9 +10,9 @@ Installs with apt what is missing, and only that; prints nothing where nothing i
 
   build   what building idempotencyd and idempotencyctl needs (the default)
   test    build, and what tests/run.sh needs besides, npm's packages in folders of tests among it;
-          tests start a Prometheus and a PostgreSQL of their own (where systemd runs, Debian starts
-          those as well: systemctl disable --now prometheus postgresql). One thing Debian has too
-          old: without kubectl 1.22 or newer the test of the Kubernetes manifests is skipped
+          tests start a Prometheus, an etcd and a PostgreSQL of their own (where systemd runs, Debian
+          starts those as well: systemctl disable --now prometheus etcd postgresql). One thing Debian
+          has too old: without kubectl 1.22 or newer the test of the Kubernetes manifests is skipped
   bench   build, and what tests/bench compares with and measures by: Redis, PostgreSQL, etcd.
           Debian starts those as services; tests/bench runs its own and does not need them
   image   what deploy/image/check.sh builds and runs images with, besides test
@@ -31,7 +31,7 @@ readonly TEST_PACKAGES=(
   clang-14 libclang-rt-14-dev lld-14 llvm-14 clang-format-14
   libgtest-dev libgmock-dev python3 shellcheck spin valgrind e2fsprogs mount
   python3-grpcio python3-protobuf python3-venv python3-pip python3-setuptools python3-wheel mypy
-  prometheus postgresql-15
+  prometheus etcd-server postgresql-15
   golang-go golang-google-grpc-dev golang-github-golang-protobuf-1-5-dev protoc-gen-go
   protoc-gen-go-grpc
   openjdk-17-jdk-headless protobuf-compiler-grpc-java-plugin libgrpc-java libprotobuf-java

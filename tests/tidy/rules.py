@@ -52,6 +52,8 @@ LAYERS = [
      [r"keystore/(?:core|codec|engine)/.*", r"absl/.*", SYSTEM]),
     ("keystore/engine/postgres/pg_connection.cc",
      [r"keystore/(?:core|engine)/.*", r"absl/.*", r"libpq-fe\.h", SYSTEM]),
+    ("keystore/engine/etcd/",
+     [r"keystore/(?:core|codec|engine)/.*", r"absl/.*", r"etcdserverpb/.*", GRPC]),
     ("keystore/",
      [r"keystore/core/.*", r"keystore/engine/engine\.h", SHELL, r"absl/.*", r"zlib\.h", SYSTEM]),
     ("service/",
@@ -73,13 +75,16 @@ LAYERS = [
     ("tests/keystore/",
      [r"tests/(?:keystore|support)/.*", r"keystore/.*", r"absl/.*", r"rocksdb/.*", r"zlib\.h",
       TESTING, SYSTEM]),
+    # An engine that is not there under the thread sanitizer.
+    ("tests/keystore/engine/etcd/",
+     [r"tests/(?:keystore|support)/.*", r"keystore/.*", r"absl/.*", r"etcdserverpb/.*", TESTING]),
     ("tests/", [r".*"]),
 ]  # fmt: skip
 
 # Who opens an engine, or has it copied: nobody else in the service knows that there are several.
 ENGINE_OPENERS = re.compile(
     r"service/(?:flags|main|server|backup_keeper|front/backup_service)\.(?:cc|h)")
-ENGINE_HEADERS = re.compile(r"keystore/engine/(?:open_engine|engine|backup|backup_values)\.h")
+ENGINE_HEADERS = re.compile(r"keystore/engine/(?:open_any_engine|open_engine|engine|backup|backup_values)\.h")
 
 # --- Calls --------------------------------------------------------------------------------------
 

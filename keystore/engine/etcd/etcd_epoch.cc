@@ -28,7 +28,9 @@ uint64_t TokensOf(int64_t store_revision) {
 TxnRequest ChangeRequest(const EtcdLayout& layout, int64_t from, const EpochValue& to) {
   TxnRequest request;
   CompareModRevision(layout.EpochKey(), from, &request);
-  AddPut(layout.EpochKey(), EncodeEpochValue(to), request.mutable_success());
+  // Nested, as all that we write: so it goes through when etcd is full, too.
+  AddPut(layout.EpochKey(), EncodeEpochValue(to),
+         request.add_success()->mutable_request_txn()->mutable_success());
   request.add_failure()->mutable_request_range()->set_key(layout.EpochKey());
   return request;
 }

@@ -1,7 +1,9 @@
 // Requests of the engine as etcd's messages, and what their answers say. No I/O.
 //
 // One commit is one transaction: it compares the epoch, and holds a transaction for each write,
-// which compares its key's mod_revision.
+// which compares its key's mod_revision. etcd (3.4 to 3.6) does not count what is written in a
+// nested transaction against its quota, nor refuse it while it has raised its alarm: what has begun
+// can be ended then. That new keys are refused before is the engine's affair.
 //
 // Thread safety: pure functions.
 #ifndef IDEMPOTENCY_KEYSTORE_ENGINE_ETCD_ETCD_REQUESTS_H_

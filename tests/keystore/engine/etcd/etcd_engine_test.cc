@@ -1,0 +1,509 @@
+// What the etcd engine does beyond what every engine does: several on one store, writes of unknown
+// outcome, sweeping, an etcd that goes back in time.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "keystore/codec/key_codec.h"
+#include "keystore/codec/record_codec.h"
+#include "keystore/engine/etcd/etcd_epoch.h"
+#include "keystore/engine/etcd/etcd_requests.h"
+#include "tests/keystore/engine/engine_calls.h"
+#include "tests/keystore/engine/etcd/etcd_fixture.h"
+#include "tests/keystore/engine/records.h"
+
+namespace idempotency::keystore {
+namespace {
+
+using std::chrono_literals::operator""h;
+using std::chrono_literals::operator""min;
+using std::chrono_literals::operator""ms;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+const core::Record* RecordIn(const ReadEntry& entry) {
+  return std::get_if<core::Record>(&entry.stored);
+}
+
+bool IsAbsent(const ReadEntry& entry) { return std::holds_alternative<core::Absent>(entry.stored); }
+
+WriteOutcome CommitOne(Engine& engine, const core::Key& key, Version expected,
+                       core::RecordPtr record) {
+  return Commit(engine, {{.key = key, .expected = expected, .record = std::move(record)}}).at(0);
+}
+
+// The record keys that there are, by the letter of their kind.
+std::vector<std::string> KindsOf(EtcdFixture& fixture) {
+  std::vector<std::string> kinds;
+  for (const std::string& key : fixture.Keys()) kinds.push_back(key.substr(0, 1));
+  return kinds;
+}
+
+// --- Several servers -----------------------------------------------------------------------------
+
+TEST(EtcdEngineTest, EachClaimOfTwoServersIsWonOnce) {
+  EtcdFixture fixture;
+  const auto one = fixture.Open();
+  const auto two = fixture.Open();
+  constexpr int kKeys = 200;
+  std::vector<std::atomic<int>> wins(kKeys);
+  std::vector<std::thread> claimers;
+  for (EtcdEngine* const engine : {one.get(), two.get(), one.get(), two.get()}) {
+    claimers.emplace_back([engine, &wins] {
+      for (int i = 0; i < kKeys; ++i) {
+        const core::Key key = PayKey(std::to_string(i));
+        const ReadEntry before = ReadOne(*engine, key);
+        if (!IsAbsent(before)) continue;
+        const WriteOutcome outcome = CommitOne(*engine, key, before.version, PendingRecord());
+        if (outcome == WriteOutcome::kCommitted) ++wins[i];
+      }
+    });
+  }
+  for (std::thread& claimer : claimers) claimer.join();
+  for (int i = 0; i < kKeys; ++i) EXPECT_EQ(wins[i], 1) << "key " << i;
+}
+
+TEST(EtcdEngineTest, TheFloorOfOneServerIsAboveTheTokensOfAnother) {
+  EtcdFixture fixture;
+  const auto one = fixture.Open();
+  const auto two = fixture.Open();
+  for (int round = 0; round < 20; ++round) {
+    Engine& writer = round % 2 == 0 ? *one : *two;
+    Engine& reader = round % 2 == 0 ? *two : *one;
+    // All the tokens that a batch may give.
+    const uint64_t token = Read(writer, {})->token_floor + writer.traits().max_batch_writes - 1;
+    Store(writer, PayKey("a"), PendingRecord(token));
+    EXPECT_GT(Read(reader, {})->token_floor, token) << "round " << round;
+  }
+}
+
+TEST(EtcdEngineTest, AWriteGuardedByAbsenceLosesThoughTheKeyWasMadeAndErasedSince) {
+  EtcdFixture fixture;
+  const auto late = fixture.Open();
+  const auto other = fixture.Open();
+  const core::Key key = PayKey("a");
+  const Version absent = ReadOne(*late, key).version;
+  Store(*other, key, PendingRecord(1));
+  Store(*other, key, nullptr);
+  EXPECT_TRUE(IsAbsent(ReadOne(*other, key)));
+  EXPECT_EQ(CommitOne(*late, key, absent, PendingRecord(2)), WriteOutcome::kLostRace);
+
+  // Nor when nothing is left of the key.
+  fixture.surroundings().SetNow(core::At(kStart + 3h));
+  ASSERT_TRUE(other->SweepNow().ok());
+  EXPECT_THAT(KindsOf(fixture), ElementsAre("e"));
+  EXPECT_EQ(CommitOne(*late, key, absent, PendingRecord(2)), WriteOutcome::kLostRace);
+  EXPECT_TRUE(IsAbsent(ReadOne(*late, key)));
+  EXPECT_EQ(CommitOne(*late, key, ReadOne(*late, key).version, PendingRecord(3)),
+            WriteOutcome::kCommitted);
+}
+
+TEST(EtcdEngineTest, AnOldKeyIsErasedWithoutATrace) {
+  EtcdFixture fixture;
+  {
+    const auto engine = fixture.Open();
+    Store(*engine, PayKey("open"), PendingRecord());
+    Store(*engine, PayKey("finished"), CompleteRecord());
+  }
+  // Whoever opens the store begins an epoch.
+  const auto engine = fixture.Open();
+  Store(*engine, PayKey("open"), nullptr);
+  Store(*engine, PayKey("finished"), nullptr);
+  // The entry for the sweep is left, until its time comes.
+  EXPECT_THAT(KindsOf(fixture), ElementsAre("e", "x"));
+}
+
+// Keys that hints were given of.
+class Hints {
+ public:
+  std::function<void(const core::Key&)> Take() {
+    return [this](const core::Key& key) {
+      absl::MutexLock lock(&mutex_);
+      keys_.push_back(key.key);
+    };
+  }
+  // Waits for so many.
+  std::vector<std::string> Await(size_t count) {
+    const auto enough = [this, count] {
+      mutex_.AssertReaderHeld();
+      return keys_.size() >= count;
+    };
+    absl::MutexLock lock(&mutex_);
+    mutex_.AwaitWithTimeout(absl::Condition(&enough), absl::Seconds(30));
+    return keys_;
+  }
+
+ private:
+  absl::Mutex mutex_;
+  std::vector<std::string> keys_ ABSL_GUARDED_BY(mutex_);
+};
+
+TEST(EtcdEngineTest, TellsOfWhatAnotherServerHasEnded) {
+  EtcdFixture fixture;
+  Hints hints;
+  const auto one = fixture.Open();
+  const auto two = fixture.Open();
+  one->OnForeignChange(hints.Take());
+  // The watch begins some time after it was asked for.
+  for (int i = 0; hints.Await(0).empty(); ++i) {
+    ASSERT_LT(i, 600) << "no hint comes";
+    Store(*two, PayKey("probe"), PendingRecord());
+    Store(*two, PayKey("probe"), CompleteRecord());
+    WaitABit(50);
+  }
+  Store(*two, PayKey("last"), PendingRecord());
+  size_t probes = 0;
+  std::vector<std::string> keys;
+  do {
+    keys = hints.Await(++probes);
+  } while (keys.back() != "last" && probes < 2000);
+  EXPECT_EQ(keys.back(), "last");
+  const size_t before = keys.size();
+  Store(*two, PayKey("last"), CompleteRecord());
+  EXPECT_EQ(hints.Await(before + 1).back(), "last");
+}
+
+// --- Unknown outcomes
+// ------------------------------------------------------------------------------
+
+// The commit as it goes to etcd, for one that is on its way for long.
+etcdserverpb::TxnRequest LateCommit(EtcdFixture& fixture, const std::string& stored_key,
+                                    const core::Record& record) {
+  etcdserverpb::TxnRequest read;
+  AddRangeOne(fixture.layout().EpochKey(), &read);
+  const auto epoch = fixture.client().ReadNow(std::move(read));
+  EXPECT_TRUE(epoch.ok()) << epoch.status();
+  const int64_t revision = epoch->responses(0).response_range().kvs(0).mod_revision();
+  etcdserverpb::TxnRequest commit;
+  CompareModRevision(fixture.layout().EpochKey(), revision, &commit);
+  EtcdWrite write{.stored_key = stored_key, .family = Family::kOpen};
+  EncodeRecord(record, &write.value);
+  AddWrite(fixture.layout(), write, revision, &commit);
+  return commit;
+}
+
+TEST(EtcdEngineTest, AnUnknownWriteDoesNotTakeEffectAfterTheReadThatFollows) {
+  EtcdCluster etcd(1);
+  EtcdFixture fixture(&etcd);
+  fixture.etcd.call_timeout = 500ms;
+  const auto engine = fixture.Open();
+  const core::Key key = PayKey("a");
+  const std::string stored_key = EncodeKey(key);
+  const Version absent = ReadOne(*engine, key).version;
+  etcdserverpb::TxnRequest late = LateCommit(fixture, stored_key, *PendingRecord(7));
+
+  etcd.member(0).Freeze();
+  EXPECT_EQ(CommitOne(*engine, PayKey("b"), absent, PendingRecord(1)), WriteOutcome::kUnknown);
+  // Nobody can tell, and so nobody is told.
+  EXPECT_EQ(Read(*engine, {key}).status().code(), absl::StatusCode::kUnavailable);
+  etcd.member(0).Thaw();
+  absl::StatusOr<ReadResult> read = Read(*engine, {key});
+  for (int i = 0; !read.ok() && i < 100; ++i) read = Read(*engine, {key});
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_TRUE(IsAbsent(read->entries[0]));
+
+  // What was under way when it became unknown comes now.
+  const auto response = fixture.client().WriteNow(std::move(late));
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_FALSE(response->succeeded());
+  EXPECT_TRUE(IsAbsent(ReadOne(*engine, key)));
+  EXPECT_EQ(CommitOne(*engine, key, ReadOne(*engine, key).version, PendingRecord(9)),
+            WriteOutcome::kCommitted);
+}
+
+// So that the test above can fail.
+TEST(EtcdEngineTest, ALateCommitOfTheSameEpochDoesTakeEffect) {
+  EtcdFixture fixture;
+  const auto engine = fixture.Open();
+  const std::string stored_key = EncodeKey(PayKey("a"));
+  const auto response =
+      fixture.client().WriteNow(LateCommit(fixture, stored_key, *PendingRecord(7)));
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_TRUE(response->succeeded());
+  EXPECT_FALSE(IsAbsent(ReadOne(*engine, PayKey("a"))));
+}
+
+TEST(EtcdEngineTest, WithoutEtcdEverythingIsUnavailableAndGoesOnLater) {
+  EtcdCluster etcd(1);
+  EtcdFixture fixture(&etcd);
+  const auto engine = fixture.Open();
+  Store(*engine, PayKey("a"), PendingRecord(1));
+  etcd.member(0).Kill();
+  EXPECT_EQ(Read(*engine, {PayKey("a")}).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(Scan(*engine, {}, 10).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(CommitOne(*engine, PayKey("b"), 0, PendingRecord(1)), WriteOutcome::kUnknown);
+  EXPECT_TRUE(engine->pressure().alive);
+  etcd.member(0).Start();
+  absl::StatusOr<ReadResult> read = Read(*engine, {PayKey("a")});
+  for (int i = 0; !read.ok() && i < 300; ++i) {
+    WaitABit(100);
+    read = Read(*engine, {PayKey("a")});
+  }
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_NE(RecordIn(read->entries[0]), nullptr);
+}
+
+// --- Sweeping
+// --------------------------------------------------------------------------------------
+
+class EtcdSweepTest : public ::testing::Test {
+ protected:
+  void At(core::Duration later) { fixture_.surroundings().SetNow(core::At(kStart + later)); }
+  core::Duration Retention() const { return CompleteRecord()->response_expire_time - kStart; }
+  core::Duration Memory() const { return CompleteRecord()->forget_time - kStart; }
+
+  EtcdFixture fixture_;
+  std::unique_ptr<EtcdEngine> engine_ = fixture_.Open();
+};
+
+TEST_F(EtcdSweepTest, ShrinksWhatHasExpiredAndRemovesWhatIsForgotten) {
+  Store(*engine_, PayKey("a"), CompleteRecord(1, "the answer"));
+  At(Retention());
+  ASSERT_TRUE(engine_->SweepNow().ok());
+  EXPECT_EQ(RecordIn(ReadOne(*engine_, PayKey("a")))->state, core::State::kComplete);
+
+  At(Retention() + 62min);
+  ASSERT_TRUE(engine_->SweepNow().ok());
+  const ReadEntry expired = ReadOne(*engine_, PayKey("a"));
+  ASSERT_NE(RecordIn(expired), nullptr);
+  EXPECT_EQ(RecordIn(expired)->state, core::State::kExpired);
+  EXPECT_THAT(KindsOf(fixture_), ElementsAre("e", "f", "x"));
+
+  At(Memory() + 62min);
+  ASSERT_TRUE(engine_->SweepNow().ok());
+  EXPECT_TRUE(IsAbsent(ReadOne(*engine_, PayKey("a"))));
+  EXPECT_THAT(KindsOf(fixture_), ElementsAre("e"));
+}
+
+TEST_F(EtcdSweepTest, LeavesAloneWhatIsOpenAndWhatMustNotBeReclaimed) {
+  fixture_.options.may_reclaim = [](std::string_view name) { return name != "pay"; };
+  engine_ = fixture_.Open();
+  Store(*engine_, PayKey("kept"), CompleteRecord());
+  Store(*engine_, {"mail", "s", "gone"}, CompleteRecord());
+  Store(*engine_, {"mail", "s", "taken up again"}, CompleteRecord());
+  Store(*engine_, {"mail", "s", "taken up again"}, PendingRecord());
+  At(Memory() + 62min);
+  ASSERT_TRUE(engine_->SweepNow().ok());
+  EXPECT_FALSE(IsAbsent(ReadOne(*engine_, PayKey("kept"))));
+  EXPECT_TRUE(IsAbsent(ReadOne(*engine_, {"mail", "s", "gone"})));
+  EXPECT_FALSE(IsAbsent(ReadOne(*engine_, {"mail", "s", "taken up again"})));
+  EXPECT_THAT(KindsOf(fixture_), ElementsAre("e", "f", "o", "x"));
+}
+
+TEST_F(EtcdSweepTest, RemovesNothingWhileTheClockIsInDoubt) {
+  Store(*engine_, PayKey("a"), CompleteRecord());
+  core::Now doubtful = core::At(kStart + Memory() + 62min);
+  doubtful.in_doubt = true;
+  fixture_.surroundings().SetNow(doubtful);
+  ASSERT_TRUE(engine_->SweepNow().ok());
+  EXPECT_FALSE(IsAbsent(ReadOne(*engine_, PayKey("a"))));
+}
+
+TEST_F(EtcdSweepTest, GoesThroughMoreThanOnePage) {
+  constexpr int kKeys = 300;
+  for (int i = 0; i < kKeys; i += 50) {
+    std::vector<GuardedWrite> writes;
+    for (int j = i; j < i + 50; ++j) {
+      writes.push_back({.key = PayKey(std::to_string(j)), .record = CompleteRecord()});
+    }
+    Commit(*engine_, std::move(writes));
+  }
+  ASSERT_EQ(ScanAll(*engine_, {}, 100).size(), size_t{kKeys});
+  At(Memory() + 62min);
+  ASSERT_TRUE(engine_->SweepNow().ok());
+  EXPECT_THAT(KindsOf(fixture_), ElementsAre("e"));
+}
+
+// --- What etcd bears
+// -------------------------------------------------------------------------------
+
+TEST(EtcdEngineTest, AnAnswerThatDoesNotFitIsStoredWithoutItsBody) {
+  EtcdFixture fixture;
+  fixture.etcd.max_request_bytes = size_t{256} * 1024;
+  const auto engine = fixture.Open();
+  Store(*engine, PayKey("fits"), CompleteRecord(1, std::string(100'000, 'b')));
+  const WriteOutcome outcome =
+      CommitOne(*engine, PayKey("large"), 0, CompleteRecord(1, std::string(200'000, 'b')));
+  EXPECT_EQ(outcome, WriteOutcome::kCommitted);
+  EXPECT_EQ(engine->bodies_omitted(), 1u);
+  const ReadEntry large = ReadOne(*engine, PayKey("large"));
+  ASSERT_NE(RecordIn(large), nullptr);
+  EXPECT_EQ(RecordIn(large)->state, core::State::kComplete);
+  EXPECT_TRUE(RecordIn(large)->response.body_omitted);
+  EXPECT_FALSE(RecordIn(ReadOne(*engine, PayKey("fits")))->response.body_omitted);
+  EXPECT_TRUE(fixture.surroundings().Logged(kLogWarning, "without its body"));
+}
+
+TEST(EtcdEngineTest, ABatchThatIsTooLargeForOneRequestGoesInSeveral) {
+  EtcdFixture fixture;
+  const auto engine = fixture.Open();
+  std::vector<GuardedWrite> writes;
+  for (int i = 0; i < 10; ++i) {
+    writes.push_back(
+        {.key = PayKey(std::to_string(i)), .record = CompleteRecord(1, std::string(600'000, 'b'))});
+  }
+  EXPECT_THAT(Commit(*engine, std::move(writes)), ::testing::Each(WriteOutcome::kCommitted));
+}
+
+TEST(EtcdEngineTest, FindsOutHowManyOperationsATransactionMayHave) {
+  EtcdCluster etcd(1, {"--max-txn-ops=32"});
+  EtcdFixture fixture(&etcd);
+  const auto engine = fixture.Open();
+  const size_t most = engine->traits().max_batch_writes;
+  EXPECT_GT(most, 8u);
+  EXPECT_LT(most, 32u);
+  // The largest that there is: records that are erased.
+  for (const bool erases : {false, true}) {
+    std::vector<core::Key> keys;
+    for (size_t i = 0; i < most; ++i) keys.push_back(PayKey(std::to_string(i)));
+    const absl::StatusOr<ReadResult> read = Read(*engine, keys);
+    ASSERT_TRUE(read.ok()) << read.status();
+    std::vector<GuardedWrite> writes;
+    for (size_t i = 0; i < most; ++i) {
+      writes.push_back({.key = keys[i],
+                        .expected = read->entries[i].version,
+                        .record = erases ? nullptr : CompleteRecord()});
+    }
+    EXPECT_THAT(Commit(*engine, std::move(writes)), ::testing::Each(WriteOutcome::kCommitted));
+  }
+}
+
+TEST(EtcdEngineTest, RefusesNewKeysBeforeEtcdIsFull) {
+  EtcdCluster etcd(1, {"--quota-backend-bytes=16777216"});
+  EtcdFixture fixture(&etcd);
+  fixture.etcd.quota_bytes = 16777216;
+  const auto engine = fixture.Open();
+  EXPECT_FALSE(engine->pressure().full);
+  int stored = 0;
+  for (; stored < 100 && !engine->pressure().full; ++stored) {
+    Store(*engine, PayKey(std::to_string(stored)), CompleteRecord(1, std::string(500'000, 'b')));
+    engine->LookNow();
+  }
+  EXPECT_TRUE(engine->pressure().full);
+  EXPECT_GT(stored, 15);
+  // What has begun can still be ended.
+  Store(*engine, PayKey("begun"), PendingRecord());
+  Store(*engine, PayKey("begun"), CompleteRecord());
+}
+
+TEST(EtcdEngineTest, WhileEtcdHasRaisedItsAlarmWhatHasBegunCanBeEnded) {
+  EtcdCluster etcd(1, {"--quota-backend-bytes=16777216"});
+  EtcdFixture fixture(&etcd);
+  auto engine = fixture.Open();
+  Store(*engine, PayKey("begun"), PendingRecord());
+  etcdserverpb::TxnRequest request;
+  absl::StatusOr<etcdserverpb::TxnResponse> response;
+  for (int i = 0; i < 100; ++i) {
+    request.Clear();
+    AddPut(fixture.etcd.prefix + "filler" + std::to_string(i), std::string(1'000'000, 'b'),
+           request.mutable_success());
+    response = fixture.client().WriteNow(request);
+    if (!response.ok()) break;
+  }
+  ASSERT_EQ(response.status().code(), absl::StatusCode::kResourceExhausted) << response.status();
+  engine->LookNow();
+  EXPECT_TRUE(engine->pressure().full);
+  Store(*engine, PayKey("begun"), CompleteRecord());
+  // And a server can begin.
+  engine = fixture.Open();
+  ASSERT_NE(engine, nullptr);
+  EXPECT_EQ(RecordIn(ReadOne(*engine, PayKey("begun")))->state, core::State::kComplete);
+}
+
+TEST(EtcdEngineTest, WhoAsksForWhatEtcdRefusesIsToldAndNothingSpins) {
+  EtcdFixture fixture;
+  // It is wrong about what etcd takes.
+  fixture.etcd.max_request_bytes = size_t{2} * 1024 * 1024;
+  const auto engine = fixture.Open();
+  EXPECT_EQ(CommitOne(*engine, PayKey("a"), 0, CompleteRecord(1, std::string(1'700'000, 'b'))),
+            WriteOutcome::kLostRace);
+  EXPECT_EQ(Read(*engine, {PayKey("a")}).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(IsAbsent(ReadOne(*engine, PayKey("a"))));
+}
+
+// --- An etcd that goes back
+// ------------------------------------------------------------------------
+
+TEST(EtcdEngineTest, TokensGoOnRisingThoughEtcdIsRestored) {
+  EtcdCluster etcd(1);
+  EtcdFixture fixture(&etcd);
+  const TempDirectory aside;
+  auto engine = fixture.Open();
+  Store(*engine, PayKey("before"), PendingRecord(1));
+  etcd.member(0).Kill();
+  std::filesystem::copy(etcd.member(0).data_dir(), aside.file("data"),
+                        std::filesystem::copy_options::recursive);
+  etcd.member(0).Start();
+  engine = fixture.Open();
+  uint64_t newest = 0;
+  for (int i = 0; i < 100; ++i) {
+    newest = Read(*engine, {})->token_floor + engine->traits().max_batch_writes - 1;
+    Store(*engine, PayKey(std::to_string(i)), PendingRecord(newest));
+  }
+  etcd.member(0).Kill();
+  std::filesystem::remove_all(etcd.member(0).data_dir());
+  std::filesystem::copy(aside.file("data"), etcd.member(0).data_dir(),
+                        std::filesystem::copy_options::recursive);
+  etcd.member(0).Start();
+
+  // Whoever knew it before notices, and ends.
+  for (int i = 0; engine->pressure().alive && i < 300; ++i) {
+    WaitABit(100);
+    (void)Read(*engine, {PayKey("before")});
+  }
+  EXPECT_FALSE(engine->pressure().alive);
+  EXPECT_TRUE(fixture.surroundings().Logged(kLogError, "gone back"));
+  engine.reset();
+  // Half a second has passed since, by whatever clock.
+  fixture.surroundings().SetNow(core::At(kStart + 500ms));
+  engine = fixture.Open();
+  EXPECT_GT(Read(*engine, {})->token_floor, newest);
+  // And what was pending is unknown now.
+  EXPECT_EQ(RecordIn(ReadOne(*engine, PayKey("before")))->state, core::State::kUnresolved);
+  EXPECT_TRUE(IsAbsent(ReadOne(*engine, PayKey("1"))));
+  EXPECT_TRUE(core::IsSet(engine->traits().lost_before));
+  engine.reset();
+  engine = fixture.Open();
+  EXPECT_EQ(engine->traits().lost_before, kStart);
+}
+
+TEST(EtcdEngineTest, DoesNotOpenWhatSomethingElseHasWritten) {
+  EtcdFixture fixture;
+  fixture.Open().reset();
+  fixture.Put(fixture.layout().EpochKey(), "something else");
+  EXPECT_EQ(EtcdEngine::Open(fixture.options, fixture.etcd).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(EtcdEngineTest, SaysWhatIsWrongWithItsOptions) {
+  const EtcdFixture fixture;
+  EtcdOptions no_members = fixture.etcd;
+  no_members.endpoints.clear();
+  EtcdOptions no_prefix = fixture.etcd;
+  no_prefix.prefix.clear();
+  EtcdOptions no_key = fixture.etcd;
+  no_key.certificate_file = "/certificate.pem";
+  EtcdOptions no_file = fixture.etcd;
+  no_file.ca_file = "/nowhere/ca.pem";
+  EtcdOptions no_password = fixture.etcd;
+  no_password.user = "idempotencyd";
+  no_password.password_file = "/nowhere/password";
+  for (const EtcdOptions& wrong : {no_members, no_prefix, no_key, no_file, no_password}) {
+    EXPECT_EQ(EtcdEngine::Open(fixture.options, wrong).status().code(),
+              absl::StatusCode::kInvalidArgument);
+  }
+}
+
+}  // namespace
+}  // namespace idempotency::keystore
