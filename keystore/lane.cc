@@ -28,6 +28,13 @@ bool IsOpen(const core::Record* record) {
          (record->state == core::State::kPending || record->state == core::State::kUnresolved);
 }
 
+// What settles an operation over its owner's head is not found again in what a later command of the
+// batch has left.
+bool IsLastOfItsKey(const core::Command& command) {
+  return std::holds_alternative<core::ResolveCommand>(command) ||
+         std::holds_alternative<core::DeleteCommand>(command);
+}
+
 core::Reason ReasonOf(const core::Answer& answer) {
   const auto* refusal = std::get_if<core::Refusal>(&answer);
   return refusal == nullptr ? core::Reason::kNone : refusal->reason;
@@ -196,7 +203,18 @@ void Lane::TakeIntoBatch(PendingCommandPtr command) {
   batch_response_bytes_ += ResponseBytes(command->request.command);
   const auto [entry, added] = slot_of_.try_emplace(&command->request.key, keys_.size());
   if (added) keys_.push_back(command->request.key);
+  // Where nobody may know what became of the batch, it is stepped again on what it has left.
+  if (!shared_->traits.exclusive && IsLastOfItsKey(command->request.command)) {
+    closed_slots_.push_back(entry->second);
+  }
   batch_.push_back(Stepped{.command = std::move(command), .slot = entry->second});
+}
+
+bool Lane::IsClosed(const core::Key& key) const {
+  if (closed_slots_.empty()) return false;
+  const auto slot = slot_of_.find(&key);
+  return slot != slot_of_.end() &&
+         std::find(closed_slots_.begin(), closed_slots_.end(), slot->second) != closed_slots_.end();
 }
 
 // Makes a batch of what there is to do; false, and the lane idle, where there is nothing.
@@ -204,6 +222,7 @@ bool Lane::TakeBatch() {
   batch_.clear();
   keys_.clear();
   slot_of_.clear();
+  closed_slots_.clear();
   batch_response_bytes_ = 0;
   if (sweeping_) SweepDue();
   // Who waits goes before who comes after the lease has ended, however late the timers are.
@@ -231,8 +250,10 @@ bool Lane::TakeBatch() {
 }
 
 void Lane::FillBatch(core::Time now, std::vector<PendingCommandPtr>* late) {
+  std::vector<PendingCommandPtr> held_back;
   const auto take = [&](PendingCommandPtr command) {
     if (IsLate(*command, now)) return late->push_back(std::move(command));
+    if (IsClosed(command->request.key)) return held_back.push_back(std::move(command));
     TakeIntoBatch(std::move(command));
   };
   batch_limit_ = BatchLimit();
@@ -243,8 +264,10 @@ void Lane::FillBatch(core::Time now, std::vector<PendingCommandPtr>* late) {
   if (queue_.empty()) {
     drain_rate_.OnEmptied();
   } else {
-    drain_rate_.OnTaken(taken, now);
+    drain_rate_.OnTaken(taken - held_back.size(), now);
   }
+  // They begin the next batch.
+  StepAgain(std::move(held_back));
 }
 
 bool Lane::StartRead() {

@@ -156,6 +156,8 @@ class Lane {
   bool BatchIsFull() const;
   size_t BatchLimit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TakeIntoBatch(PendingCommandPtr command);
+  // Whether a command on this key has to wait for the next batch.
+  bool IsClosed(const core::Key& key) const;
   bool StartRead();
   void StepBatch();
   void PutOff();
@@ -213,6 +215,8 @@ class Lane {
   std::vector<core::Key> keys_;
   // The keys are those of the batch's commands.
   absl::flat_hash_map<const core::Key*, size_t, KeyPointerHash, KeyPointerEqual> slot_of_;
+  // Slots of keys that nothing more is taken for.
+  std::vector<size_t> closed_slots_;
   std::vector<Slot> slots_;
   uint64_t token_floor_ = 1;
   absl::StatusOr<ReadResult> read_result_;

@@ -20,6 +20,7 @@ namespace {
 constexpr int kMaxMegabytes = 1024 * 1024;
 constexpr int kMaxCount = 1'000'000'000;
 constexpr int kMaxMetadataKib = 1024;
+constexpr int kMaxPostgresConnections = 100;
 constexpr int kMaxClockSkewMs = 60'000;
 // gRPC counts milliseconds in an int.
 constexpr int kMaxSeconds = 2'000'000;
@@ -54,8 +55,8 @@ constexpr Row kRows[] = {
     {"check_config", &Flags::check_config,
      "Check the file of --config and the files that it names, say what is wrong, and exit."},
     {"engine", &Flags::engine,
-     "rocksdb, which keeps the store in --data_dir; etcd, which several servers share; or\n"
-     "memory, which keeps nothing across a restart: for tests only."},
+     "rocksdb, which keeps the store in --data_dir; etcd or postgres, which several servers\n"
+     "share; or memory, which keeps nothing across a restart: for tests only."},
     {"etcd_endpoints", &Flags::etcd_endpoints,
      "etcd: HOST:PORT of the members of one cluster, with commas between."},
     {"etcd_prefix", &Flags::etcd_prefix,
@@ -76,6 +77,13 @@ constexpr Row kRows[] = {
     {"etcd_quota_mb", &Flags::etcd_quota_mb,
      "etcd: its --quota-backend-bytes, in MiB; etcd 3.6 and newer say it themselves. New keys are\n"
      "refused when six sevenths are in use."},
+    {"postgres_uri", &Flags::postgres_uri,
+     "postgres: postgresql://USER@HOST/DATABASE, as libpq reads it: several hosts, sslmode and\n"
+     "all. What it does not say, PGPASSFILE and the like do: a password is best left to those. A\n"
+     "server that is not on this machine has to speak TLS, unless --allow_plaintext says "
+     "otherwise."},
+    {"postgres_connections", &Flags::postgres_connections,
+     "postgres: how many connections work; two more are used for upkeep."},
     {"clock_skew_ms", &Flags::clock_skew_ms,
      "How far the clocks of servers that share a store may be apart, in milliseconds. A lease\n"
      "that ends is free for others only so much later."},
@@ -296,14 +304,29 @@ absl::Status CheckEtcd(const Flags& flags) {
   return status;
 }
 
+absl::Status CheckPostgres(const Flags& flags) {
+  if (flags.engine != "postgres") return absl::OkStatus();
+  if (flags.postgres_uri.empty()) {
+    return Wrong(
+        "--engine=postgres needs a database: --postgres_uri=postgresql://USER@HOST/DATABASE");
+  }
+  return CheckRange("postgres_connections", flags.postgres_connections, 1, kMaxPostgresConnections);
+}
+
+absl::Status CheckEngine(const Flags& flags) {
+  for (const char* engine : {"rocksdb", "memory", "etcd", "postgres"}) {
+    if (flags.engine == engine) return absl::OkStatus();
+  }
+  return Wrong(
+      absl::StrCat("--engine=", flags.engine, " is none of rocksdb, etcd, postgres and memory."));
+}
+
 absl::Status Check(const Flags& flags) {
   if (!ParseLogLevel(flags.log_level)) {
     return Wrong(absl::StrCat("--log_level=", flags.log_level,
                               " is none of debug, info, warning and error."));
   }
-  if (flags.engine != "rocksdb" && flags.engine != "memory" && flags.engine != "etcd") {
-    return Wrong(absl::StrCat("--engine=", flags.engine, " is none of rocksdb, etcd and memory."));
-  }
+  if (absl::Status engine = CheckEngine(flags); !engine.ok()) return engine;
   if (!flags.metrics_listen.empty()) {
     const absl::Status address = CheckMetricsAddress(flags.metrics_listen);
     if (!address.ok()) return Wrong(std::string(address.message()));
@@ -328,6 +351,7 @@ absl::Status Check(const Flags& flags) {
     return Wrong("--rewrap and --accept_loss need a store of our own: --engine=rocksdb.");
   }
   if (absl::Status etcd = CheckEtcd(flags); !etcd.ok()) return etcd;
+  if (absl::Status postgres = CheckPostgres(flags); !postgres.ok()) return postgres;
   if (absl::Status backups = CheckBackups(flags); !backups.ok()) return backups;
   absl::Status sizes = CheckMegabytes("block_cache_mb", flags.block_cache_mb, 1);
   sizes.Update(CheckMegabytes("memtable_mb", flags.memtable_mb, 1));

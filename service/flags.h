@@ -31,6 +31,8 @@ struct Flags {
   std::string etcd_password_file;
   int etcd_max_request_kb = 1'536;
   int etcd_quota_mb = 2'048;
+  std::string postgres_uri;
+  int postgres_connections = 4;
   int clock_skew_ms = 500;
   std::string log_level = "info";
   std::string audit_log = "stderr";

@@ -151,6 +151,15 @@ keystore::EtcdOptions EtcdOptionsOf(const Flags& flags) {
   return etcd;
 }
 
+keystore::PostgresOptions PostgresOptionsOf(const Flags& flags) {
+  keystore::PostgresOptions postgres;
+  postgres.uri = flags.postgres_uri;
+  postgres.connections = static_cast<size_t>(flags.postgres_connections);
+  postgres.allow_plaintext = flags.allow_plaintext;
+  postgres.clock_skew = core::Duration(flags.clock_skew_ms);
+  return postgres;
+}
+
 int Complain(const absl::Status& wrong_usage) {
   std::cerr << "idempotencyd: " << std::string(wrong_usage.message()) << std::endl;
   return kExitWrongUsage;
@@ -289,8 +298,9 @@ class Daemon {
     StartClock();
     // Before the store, which may take a while to open: the process is alive meanwhile.
     if (absl::Status status = StartExporter(); !status.ok()) return status;
-    auto engine =
-        keystore::OpenAnyEngine({.engine = StoreOptions(), .etcd = EtcdOptionsOf(flags_)});
+    auto engine = keystore::OpenAnyEngine({.engine = StoreOptions(),
+                                           .etcd = EtcdOptionsOf(flags_),
+                                           .postgres = PostgresOptionsOf(flags_)});
     if (!engine.ok()) return engine.status();
     auto server = Server::Start(Parts(std::move(*engine)), Options());
     if (!server.ok()) return server.status();

@@ -9,17 +9,19 @@
 #include "keystore/engine/engine.h"
 #include "keystore/engine/etcd/etcd_options.h"
 #include "keystore/engine/open_engine.h"
+#include "keystore/engine/postgres/postgres_options.h"
 
 namespace idempotency::keystore {
 
 struct AnyEngineOptions {
-  // Its `engine` may also be "etcd", which uses its clock, may_reclaim, log, random bytes and the
-  // keys of responses.
+  // Its `engine` may also be "etcd" or "postgres", which use its clock, may_reclaim, log, random
+  // bytes and the keys of responses.
   EngineOptions engine;
   EtcdOptions etcd;
+  PostgresOptions postgres;
 };
 
-// Errors as OpenEngine's and EtcdEngine::Open's.
+// Errors as OpenEngine's, EtcdEngine::Open's and PostgresEngine::Open's.
 absl::StatusOr<std::unique_ptr<Engine>> OpenAnyEngine(AnyEngineOptions options);
 
 }  // namespace idempotency::keystore

@@ -149,6 +149,16 @@ PgWait PgConnection::Wait(const PgWaker& waker, core::Duration span) {
   return alive_ ? PgWait::kEvent : PgWait::kBroken;
 }
 
+namespace {
+
+// Of this machine: a loopback address, or none, as of a Unix socket.
+bool IsLocal(const char* address) {
+  const std::string_view text = address == nullptr ? "" : address;
+  return text.empty() || text == "::1" || text.substr(0, 4) == "127.";
+}
+
+}  // namespace
+
 // --- Connecting ----------------------------------------------------------------------------------
 
 void PgConnection::Finish::operator()(pg_conn* connection) const { PQfinish(connection); }
@@ -191,6 +201,11 @@ absl::StatusOr<std::unique_ptr<PgConnection>> PgConnection::Connect(const std::s
   if (PQstatus(raw) != CONNECTION_OK) {
     return absl::UnavailableError(
         absl::StrCat("cannot connect to PostgreSQL: ", Trimmed(PQerrorMessage(raw))));
+  }
+  if (!options.allow_plaintext && PQsslInUse(raw) == 0 && !IsLocal(PQhostaddr(raw))) {
+    return absl::FailedPreconditionError(
+        "PostgreSQL would be spoken to in the clear; add sslmode=verify-full to its URI, or give "
+        "--allow_plaintext where nobody listens");
   }
   return connection;
 }

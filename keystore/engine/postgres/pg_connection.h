@@ -84,6 +84,8 @@ struct PgOptions {
   std::string application_name = "idempotencyd";
   // Without a byte from the server for so long, a statement counts as unanswered.
   core::Duration reply_timeout = std::chrono::seconds(30);
+  // Also a server on another machine may be spoken to without TLS.
+  bool allow_plaintext = false;
 };
 
 enum class PgWait : uint8_t { kEvent, kQuiet, kBroken };
@@ -110,7 +112,8 @@ void WaitFor(const PgWaker& waker, core::Duration span);
 class PgConnection {
  public:
   // Only to a server that takes writes, of those that the URI names. UNAVAILABLE where there is
-  // none, INVALID_ARGUMENT for a URI that is none; the message shows no password.
+  // none, INVALID_ARGUMENT for a URI that is none, FAILED_PRECONDITION where TLS is missing; the
+  // message shows no password.
   static absl::StatusOr<std::unique_ptr<PgConnection>> Connect(const std::string& uri,
                                                                const PgOptions& options);
   ~PgConnection();

@@ -18,6 +18,8 @@ struct PostgresOptions {
   std::string uri;
   // 1 to 100; two more are used for upkeep and for hints.
   size_t connections = 4;
+  // Also a server on another machine may be spoken to without TLS.
+  bool allow_plaintext = false;
   // How far the clocks of the servers that share the database may be apart.
   core::Duration clock_skew = std::chrono::milliseconds(500);
   // Without a byte from the server for so long, a statement counts as unanswered.

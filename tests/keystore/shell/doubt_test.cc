@@ -144,6 +144,23 @@ INSTANTIATE_TEST_SUITE_P(
             "Delete", {Reserve("k", 1), Complete("k", 1)}, 5s, Delete("k"), "DELETED", "DELETED"}),
     [](const auto& param) { return param.param.name; });
 
+TEST_F(ReplicatedTest, AnUnknownDeleteIsAnsweredAsDoneThoughAReserveCameBehindIt) {
+  Send(Reserve("k", 1));
+  Send(Complete("k", 1));
+  engine.NextWrites({Fate::kUnknownWritten});
+  EXPECT_THAT(Said(SendAll({Delete("k"), Reserve("k", 2), Get("k")})),
+              ElementsAre("DELETED", testing::StartsWith("ACQUIRED"), "GOT PENDING"));
+}
+
+TEST_F(ReplicatedTest, AnUnknownResolutionIsAnsweredAsDoneThoughAReserveCameBehindIt) {
+  Send(Reserve("k", 1));
+  Send(Mark("k", 1));
+  Pass(2min);
+  engine.NextWrites({Fate::kUnknownWritten});
+  EXPECT_THAT(Said(SendAll({Resolve("k", core::Resolution::kNotExecuted), Reserve("k", 2)})),
+              ElementsAre("RESOLVED FREED", testing::StartsWith("ACQUIRED")));
+}
+
 TEST_F(ReplicatedTest, AnUnknownCompletionThatWasWrittenStillWakesTheWaiters) {
   Send(Reserve("k", 1));
   Call* const waiter = Send(Reserve("k", 2, 10s));
@@ -279,7 +296,8 @@ TEST_F(ExclusiveTest, AnEngineFoundDeadByAReadIsReported) {
 
 TEST_F(ReplicatedTest, AFailedReadIsUnavailableAndNeverAbsent) {
   Send(Reserve("k", 1));
-  engine.FailNextReads(1);
+  // What comes behind Resolve is in a second batch.
+  engine.FailNextReads(2);
   const auto calls =
       SendAll({Reserve("k", 1), Renew("k", 1), Complete("k", 1), Release("k", 1), Mark("k", 1),
                Get("k"), Inspect("k"), Resolve("k", core::Resolution::kCompleted), Delete("k"),
