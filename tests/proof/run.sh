@@ -40,6 +40,7 @@ clocks      $BIN/idempotency_clocks --seed=$seed --floor=1000
 kills       $BIN/idempotency_kills --seed=$seed --floor=300 --jobs=3
 kills_control       $BIN/idempotency_kills --control
 power_cuts_control  $BIN/idempotency_power_cuts --control
+etcd_kills  $BIN/idempotency_etcd_kills --seed=$seed --floor=20
 shutdowns   $BIN/idempotency_shutdowns --seed=$seed --floor=5
 io_faults_control   $BIN/idempotency_io_faults --control
 disk_full   $BIN/idempotency_disk_full
