@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "grpc/support/time.h"
 #include "tests/bench/identity.h"
 
@@ -20,6 +22,9 @@ constexpr int kMessageCommands = 50;
 constexpr int kVisitors = 6;
 constexpr int kPages = 3;
 constexpr int64_t kCallMs = 10'000;
+// How long whoever is told OVERLOADED stays away, and how often they come back.
+constexpr absl::Duration kPause = absl::Milliseconds(100);
+constexpr int kPatience = 100;
 
 gpr_timespec After(int64_t milliseconds) {
   return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
@@ -85,6 +90,43 @@ void Churn::Expect(const grpc::Status& status, const char* what) {
   Expect(status.ok(), std::string(what) + ": " + status.error_message());
 }
 
+v1::BatchResponse Churn::Batch(Connection& connection, const v1::BatchRequest& request,
+                               const char* what) {
+  v1::BatchResponse response;
+  Expect(connection.stub->Batch(Call().get(), request, &response), what);
+  for (int times = 0; times < kPatience; ++times) {
+    v1::BatchRequest again;
+    std::vector<int> places;
+    for (int i = 0; i < response.results_size(); ++i) {
+      if (response.results(i).error().reason() != v1::ERROR_REASON_OVERLOADED) continue;
+      Expect(response.results(i).error().has_retry_after(), "OVERLOADED without a time to return");
+      *again.add_commands() = request.commands(i);
+      places.push_back(i);
+    }
+    if (places.empty()) break;
+    overloaded_ += places.size();
+    absl::SleepFor(kPause);
+    v1::BatchResponse later;
+    Expect(connection.stub->Batch(Call().get(), again, &later), what);
+    for (int i = 0; i < later.results_size(); ++i) {
+      response.mutable_results(places[static_cast<size_t>(i)])->Swap(later.mutable_results(i));
+    }
+  }
+  return response;
+}
+
+grpc::Status Churn::Reserve(Connection& connection, const v1::ReserveRequest& request,
+                            v1::ReserveResponse* response) {
+  for (int times = 0;; ++times) {
+    grpc::Status status = connection.stub->Reserve(Call().get(), request, response);
+    if (status.error_code() != grpc::StatusCode::RESOURCE_EXHAUSTED || times == kPatience) {
+      return status;
+    }
+    ++overloaded_;
+    absl::SleepFor(kPause);
+  }
+}
+
 // Keys that are completed, replayed once, and expire a little later.
 void Churn::CompleteInBatches(Connection& connection) {
   completed_.clear();
@@ -93,8 +135,7 @@ void Churn::CompleteInBatches(Connection& connection) {
     for (int i = 0; i < kBatchCommands; ++i) {
       *reserves.add_commands()->mutable_reserve() = Fresh(hoards_ ? "kept" : "short");
     }
-    v1::BatchResponse reserved;
-    Expect(connection.stub->Batch(Call().get(), reserves, &reserved), "Batch of Reserves");
+    v1::BatchResponse reserved = Batch(connection, reserves, "Batch of Reserves");
     v1::BatchRequest completes;
     for (int i = 0; i < reserved.results_size(); ++i) {
       Expect(Acquired(reserved.results(i).reserve()), reserved.results(i).ShortDebugString());
@@ -110,8 +151,7 @@ void Churn::CompleteInBatches(Connection& connection) {
     for (const v1::Result& result : completed.results()) {
       Expect(result.has_complete(), result.ShortDebugString());
     }
-    v1::BatchResponse replayed;
-    Expect(connection.stub->Batch(Call().get(), reserves, &replayed), "Batch of replays");
+    Batch(connection, reserves, "Batch of replays");
   }
 }
 
@@ -124,15 +164,14 @@ void Churn::LetLapse(Connection& connection) {
     reserve->mutable_lease_duration()->set_nanos(kLapsingNanos);
     reserve->set_dispatch_later(i == 0);
   }
-  v1::BatchResponse response;
-  Expect(connection.stub->Batch(Call().get(), request, &response), "Batch of lapsing leases");
+  Batch(connection, request, "Batch of lapsing leases");
 }
 
 // Some wait until the owner releases, some leave before.
 void Churn::WaitAndLeave(Connection& connection) {
   const v1::ReserveRequest held = Fresh("short");
   v1::ReserveResponse owner;
-  Expect(connection.stub->Reserve(Call().get(), held, &owner), "Reserve");
+  Expect(Reserve(connection, held, &owner), "Reserve");
   grpc::CompletionQueue queue;
   struct Waiter {
     Call call;
@@ -164,7 +203,10 @@ void Churn::WaitAndLeave(Connection& connection) {
   while (queue.Next(&tag, &ok)) {
   }
   for (int i = 1; i < kWaiters; i += 2) {
-    Expect(waiters[static_cast<size_t>(i)].status, "a waiting Reserve");
+    const grpc::Status& status = waiters[static_cast<size_t>(i)].status;
+    const bool overloaded = status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
+    overloaded_ += overloaded ? 1 : 0;
+    if (!overloaded) Expect(status, "a waiting Reserve");
   }
 }
 
@@ -216,13 +258,14 @@ void Churn::ComeAndGo() {
     v1::ReserveResponse response;
     v1::ReserveRequest request = Fresh("rerun");
     request.mutable_lease_duration()->set_nanos(kLapsingNanos);
-    Expect(connection.stub->Reserve(Call().get(), request, &response), "a visitor's Reserve");
+    Expect(Reserve(connection, request, &response), "a visitor's Reserve");
     if (i % 2 == 0) {
       request.set_attempt_id("another-0123456789abcdef");
       request.mutable_wait_duration()->set_seconds(5);
       const grpc::Status status = connection.stub->Reserve(Call(20).get(), request, &response);
       // It has a margin to its deadline, and may be answered in time.
       Expect(status.ok() || status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
+                 status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED ||
                  status.error_code() == grpc::StatusCode::CANCELLED,
              "a visitor's wait: " + status.error_message());
     }

@@ -27,6 +27,8 @@ class Churn {
   // One round, in which nothing stays open that it opened. "" or what is wrong.
   std::string Round();
   uint64_t operations() const { return operations_; }
+  // Commands that were told OVERLOADED, and came back as they were told.
+  uint64_t overloaded() const { return overloaded_; }
 
  private:
   struct Connection {
@@ -37,6 +39,11 @@ class Churn {
 
   Connection Open();
   v1::ReserveRequest Fresh(const char* name_space);
+  // Sends it, and those of its commands again that are told OVERLOADED.
+  v1::BatchResponse Batch(Connection& connection, const v1::BatchRequest& request,
+                          const char* what);
+  grpc::Status Reserve(Connection& connection, const v1::ReserveRequest& request,
+                       v1::ReserveResponse* response);
   void CompleteInBatches(Connection& connection);
   void LetLapse(Connection& connection);
   void WaitAndLeave(Connection& connection);
@@ -54,6 +61,7 @@ class Churn {
   std::vector<v1::OperationId> completed_;  // in this round
   uint64_t next_key_ = 0;
   uint64_t operations_ = 0;
+  uint64_t overloaded_ = 0;
   std::string wrong_;
 };
 
