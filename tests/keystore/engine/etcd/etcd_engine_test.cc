@@ -104,6 +104,9 @@ TEST(EtcdEngineTest, AWriteGuardedByAbsenceLosesThoughTheKeyWasMadeAndErasedSinc
   ASSERT_TRUE(other->SweepNow().ok());
   EXPECT_THAT(KindsOf(fixture), ElementsAre("e"));
   EXPECT_EQ(CommitOne(*late, key, absent, PendingRecord(2)), WriteOutcome::kLostRace);
+  // Not even where its server has heard of the new epoch meanwhile.
+  EXPECT_TRUE(IsAbsent(ReadOne(*late, PayKey("another"))));
+  EXPECT_EQ(CommitOne(*late, key, absent, PendingRecord(2)), WriteOutcome::kLostRace);
   EXPECT_TRUE(IsAbsent(ReadOne(*late, key)));
   EXPECT_EQ(CommitOne(*late, key, ReadOne(*late, key).version, PendingRecord(3)),
             WriteOutcome::kCommitted);
