@@ -12,7 +12,14 @@ namespace {
 
 class EtcdSubject final : public Subject {
  public:
-  EtcdSubject() : engine_(fixture_.Open()) {}
+  explicit EtcdSubject(bool sealed) {
+    if (sealed) {
+      keys_.AddKey("k1");
+      keys_.MakeCurrent("k1");
+      fixture_.options.response_keys = keys_.options.engine.response_keys;
+    }
+    engine_ = fixture_.Open();
+  }
   Engine& engine() override { return *engine_; }
   void Destroy() override { engine_.reset(); }
   void Reopen() override {
@@ -25,6 +32,8 @@ class EtcdSubject final : public Subject {
   }
 
  private:
+  // For its key files; no store is opened there.
+  RocksDbFixture keys_;
   EtcdFixture fixture_;
   std::unique_ptr<EtcdEngine> engine_;
 };
@@ -34,7 +43,11 @@ class EtcdSubject final : public Subject {
 const std::vector<SubjectKind>& AllSubjects() {
   static const auto& subjects =
       *new std::vector<SubjectKind>{{.name = "Etcd",
-                                     .make = [] { return std::make_unique<EtcdSubject>(); },
+                                     .make = [] { return std::make_unique<EtcdSubject>(false); },
+                                     .durable = true,
+                                     .can_hold_unreadable = true},
+                                    {.name = "EtcdSealed",
+                                     .make = [] { return std::make_unique<EtcdSubject>(true); },
                                      .durable = true,
                                      .can_hold_unreadable = true}};
   return subjects;
