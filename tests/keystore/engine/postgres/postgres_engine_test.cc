@@ -557,6 +557,8 @@ TEST_F(PostgresOutage, WhatWasAcknowledgedIsThereAfterAKill) {
 }
 
 TEST_F(PostgresOutage, ACommitThatDidNotReachItsStandbyIsUnknown) {
+  // So that what waits for the standby is the write, and not the opening of another session.
+  fixture_.postgres.connections = 1;
   const auto engine = fixture_.Open();
   Store(*engine, PayKey("a"), PendingRecord(1));
   server_.Sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
