@@ -539,8 +539,10 @@ void PostgresEngine::OnForeignChange(std::function<void(const core::Key&)> hint)
 }
 
 Traits PostgresEngine::traits() const {
-  return Traits{
-      .exclusive = false, .max_batch_writes = kMaxPostgresBatch, .clock_skew = options_.clock_skew};
+  return Traits{.exclusive = false,
+                .max_batch_writes = kMaxPostgresBatch,
+                .clock_skew = options_.clock_skew,
+                .lost_before = lost_before_};
 }
 
 Pressure PostgresEngine::pressure() const {

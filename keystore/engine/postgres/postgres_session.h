@@ -13,7 +13,8 @@
 //   token_base   := at least those seconds << 21, raised when a session opens
 //
 // So versions and tokens go on rising also where the database was restored from a dump, as long as
-// it did fewer than 8,192 commits a second, on average, between dump and restore.
+// it did fewer than 8,192 commits a second and opened less than a connection a second, on average,
+// between dump and restore.
 //
 // Thread safety: none; one thread at a time.
 #ifndef IDEMPOTENCY_KEYSTORE_ENGINE_POSTGRES_POSTGRES_SESSION_H_
