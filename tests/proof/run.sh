@@ -39,6 +39,7 @@ mutants     $BIN/idempotency_simulate mutants --seed=$seed --floor=100000
 clocks      $BIN/idempotency_clocks --seed=$seed --floor=1000
 kills       $BIN/idempotency_kills --seed=$seed --floor=300 --jobs=3
 kills_control       $BIN/idempotency_kills --control
+power_cuts  $BIN/idempotency_power_cuts --seed=$seed --floor=5000
 power_cuts_control  $BIN/idempotency_power_cuts --control
 etcd_kills  $BIN/idempotency_etcd_kills --seed=$seed --floor=20
 shutdowns   $BIN/idempotency_shutdowns --seed=$seed --floor=5
@@ -61,7 +62,6 @@ by_name() {
 soak        $BIN/idempotency_soak --seed=$seed --floor=60
 large_answers       $BIN/idempotency_large_answers --floor=300
 large_answers_control $BIN/idempotency_large_answers --floor=50 --control
-power_cuts  $BIN/idempotency_power_cuts --seed=$seed --floor=5000
 io_faults   $BIN/idempotency_io_faults --seed=$seed --all --part=0/4
 io_faults_all       $BIN/idempotency_io_faults --seed=$seed --all
 hostile     $BIN/idempotency_hostile --seed=$seed

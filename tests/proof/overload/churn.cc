@@ -1,9 +1,9 @@
 #include "tests/proof/overload/churn.h"
 
+#include <poll.h>
+
 #include <utility>
 
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "grpc/support/time.h"
 #include "tests/bench/identity.h"
 
@@ -23,7 +23,7 @@ constexpr int kVisitors = 6;
 constexpr int kPages = 3;
 constexpr int64_t kCallMs = 10'000;
 // How long whoever is told OVERLOADED stays away, and how often they come back.
-constexpr absl::Duration kPause = absl::Milliseconds(100);
+constexpr int kPauseMs = 100;
 constexpr int kPatience = 100;
 
 gpr_timespec After(int64_t milliseconds) {
@@ -37,6 +37,9 @@ struct Call {
 
   grpc::ClientContext context;
 };
+
+// What a client does that is told to come back.
+void Pause() { poll(nullptr, 0, kPauseMs); }
 
 bool Acquired(const v1::ReserveResponse& response) {
   return response.outcome() == v1::RESERVE_OUTCOME_ACQUIRED;
@@ -105,7 +108,7 @@ v1::BatchResponse Churn::Batch(Connection& connection, const v1::BatchRequest& r
     }
     if (places.empty()) break;
     overloaded_ += places.size();
-    absl::SleepFor(kPause);
+    Pause();
     v1::BatchResponse later;
     Expect(connection.stub->Batch(Call().get(), again, &later), what);
     for (int i = 0; i < later.results_size(); ++i) {
@@ -123,7 +126,7 @@ grpc::Status Churn::Reserve(Connection& connection, const v1::ReserveRequest& re
       return status;
     }
     ++overloaded_;
-    absl::SleepFor(kPause);
+    Pause();
   }
 }
 
