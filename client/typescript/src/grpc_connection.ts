@@ -42,6 +42,8 @@ export function connect(options: ConnectionOptions = {}): GrpcConnection {
 /** Whether what is sent to it stays on this machine. */
 export function isLocalTarget(target: string): boolean {
   if (/^unix(-abstract)?:/.test(target)) return true;
+  // A list of addresses, of which any may be elsewhere.
+  if (target.includes(',')) return false;
   const address = target.replace(/^(dns:\/\/\/|dns:|ipv4:|ipv6:)/, '');
   if (/^localhost(:|$)/.test(address) || address === '::1' || address.startsWith('[::1]')) return true;
   // 127.0.0.1, and not a name such as 127.example.org.

@@ -185,7 +185,7 @@ test('who has no token is refused, and starts nothing', async () => {
 });
 
 test('a bearer token is not sent in plain text over a network', async () => {
-  for (const target of ['192.0.2.1:1', '127.example.org:1', 'localhost.example.org:1', 'dns:///h:1']) {
+  for (const target of ['192.0.2.1:1', '127.example.org:1', 'localhost.example.org:1', 'dns:///h:1', 'ipv4:127.0.0.1:1,192.0.2.1:1']) {
     const exposed = connect({ target, bearerToken: () => TOKEN });
     await assert.rejects(
       exposed.getOperation({ id: request().id }),

@@ -65,6 +65,9 @@ def is_local_target(target: str) -> bool:
     """Whether what is sent in plain text stays on this machine."""
     if target.startswith(("unix:", "unix-abstract:")):
         return True
+    # A list of addresses, of which any may be elsewhere.
+    if "," in target:
+        return False
     for scheme in ("dns:///", "dns:", "ipv4:", "ipv6:"):
         target = target.removeprefix(scheme)
     if target == "localhost" or target.startswith(("localhost:", "[::1]")) or target == "::1":
