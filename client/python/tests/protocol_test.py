@@ -12,7 +12,9 @@ from datetime import timedelta
 from typing import Any, Callable
 
 import idempotency as i
+from idempotency._channel import is_local_target
 from idempotency._context import RunContext
+from idempotency._convert import to_message
 from idempotency._protocol import run_once
 from idempotency._steps import Call, Sleep, Steps, UserCode
 from idempotency._sync import _MainThreadRun
@@ -485,6 +487,106 @@ class Settling(unittest.TestCase):
         self.assertEqual(len(asked), 10)
 
 
+class Made:
+    """Answers a method of a story as a connection would that makes the message and sends nothing."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+        self.messages: list[Any] = []
+
+    def __call__(self, request: Any) -> Any:
+        try:
+            self.messages.append(to_message(request))
+        except i.CallError as error:
+            return error
+        return self.answer
+
+
+class Recording(unittest.TestCase):
+    """What a caller hands in must not keep what happened from being recorded."""
+
+    def recorded(self, method: str, effect: i.EffectResult) -> Any:
+        made = Made(RunStory().answers[method][0])
+        story = RunStory(answers={method: [made]}, effect=lambda _: effect)
+        self.assertFalse(story.run().record_open)
+        self.assertEqual(story.sleeps, [])
+        return made.messages[0]
+
+    def test_a_charge_whose_answer_has_no_request_id_is_recorded(self) -> None:
+        headers: dict[str, Any] = {}
+        response = i.CachedResponse(
+            grpc_code=0, content_type=headers.get("Content-Type"), status_message=None, body=b"charged"  # type: ignore
+        )
+        effect = i.EffectResult.answered(response, provider_request_id=headers.get("Request-Id"))
+        message = self.recorded("Complete", effect)
+        self.assertEqual((message.provider_request_id, message.response.body), ("", b"charged"))
+
+    def test_a_failure_without_a_text_is_recorded(self) -> None:
+        effect = i.EffectResult.failed(i.StatusCode.UNAVAILABLE, None, provider_request_id=None)  # type: ignore
+        self.assertEqual(self.recorded("MarkUnresolved", effect).detail, "")
+
+    def test_a_retry_after_in_seconds_is_recorded(self) -> None:
+        for said, seconds in ((30, 30), (1.5, 1), (timedelta(minutes=1), 60), (1e300, 315_576_000_000)):
+            effect = i.EffectResult.failed(i.StatusCode.UNAVAILABLE, retry_after=said)
+            message = self.recorded("MarkUnresolved", effect)
+            self.assertEqual(message.retry_after.seconds, seconds)
+        for said in (float("nan"), -1, timedelta(seconds=-1)):
+            effect = i.EffectResult.failed(i.StatusCode.UNAVAILABLE, retry_after=said)
+            self.assertFalse(self.recorded("MarkUnresolved", effect).HasField("retry_after"))
+
+    def test_what_could_not_be_sent_cannot_be_made_and_the_field_is_named(self) -> None:
+        wrong: tuple[tuple[str, Callable[[], object]], ...] = (
+            ("content_type", lambda: i.CachedResponse(content_type=5)),  # type: ignore
+            ("status_message", lambda: i.CachedResponse(status_message=b"")),  # type: ignore
+            ("body_size", lambda: i.CachedResponse(body_size=None)),  # type: ignore
+            ("http_status", lambda: i.CachedResponse("200")),  # type: ignore
+            ("response", lambda: i.EffectResult.answered("text")),  # type: ignore
+            ("provider_request_id", lambda: i.EffectResult(provider_request_id=7)),  # type: ignore
+            ("provider_code", lambda: i.EffectResult(provider_code=7)),  # type: ignore
+            ("retry_after", lambda: i.EffectResult(retry_after="30")),  # type: ignore
+            ("retry_after", lambda: i.EffectResult(retry_after=True)),  # type: ignore
+            ("certainty", lambda: i.EffectResult(certainty="UNKNOWN")),  # type: ignore
+            ("code", lambda: i.EffectResult.failed("UNAVAILABLE")),  # type: ignore
+            ("message", lambda: i.EffectResult.failed(i.StatusCode.UNKNOWN, OSError())),  # type: ignore
+            ("disposition", lambda: i.Classification("SUCCEEDED")),  # type: ignore
+            ("cause", lambda: i.Classification(cause="TIMEOUT")),  # type: ignore
+            ("verdict", lambda: i.LookUp(i.Found.HAPPENED, "FAILED")),  # type: ignore
+            ("evidence", lambda: i.LookUp(evidence=7)),  # type: ignore
+            ("operation_ref", lambda: i.RunRequest(ID, operation_ref=7)),  # type: ignore
+        )
+        for field, make in wrong:
+            with self.assertRaisesRegex(TypeError, rf"\.{field} "):
+                make()
+
+    def test_entries_that_can_be_read_once_are_kept(self) -> None:
+        response = i.CachedResponse(metadata=((name, b"v") for name in ("a", "b")))  # type: ignore
+        self.assertEqual(response.metadata, (("a", b"v"), ("b", b"v")))
+
+    def test_a_message_that_cannot_be_made_is_not_repeated_as_if_it_were_lost(self) -> None:
+        story = RunStory(answers={"Complete": [Made(None)]})
+        story.answers["Reserve"] = [RunStory.acquired(token="seven")]
+        with self.assertLogs("idempotency", "WARNING"):
+            result = story.run()
+        self.assertEqual((result.response and result.response.body, result.record_open), (b"done", True))
+        self.assertEqual(result.refusal and result.refusal.reason, i.ErrorReason.INVALID_FIELD)
+        self.assertEqual((len(story.sent("Complete")), story.sleeps), (1, []))
+
+    def test_a_connection_refuses_what_it_cannot_make_a_message_of(self) -> None:
+        for request in (i.ReleaseRequest(ID, "seven"), i.RenewRequest(ID, 7, progress="text")):  # type: ignore
+            with i.GrpcConnection("127.0.0.1:1") as connection:
+                with self.assertRaises(i.CallError) as caught:
+                    connection.call(request)
+            self.assertTrue(caught.exception.is_final_refusal)
+
+    def test_an_answer_that_cannot_be_made_a_message_is_recorded_without_its_content(self) -> None:
+        response = i.CachedResponse(grpc_code=0)
+        object.__setattr__(response, "body", "no bytes")
+        with self.assertLogs("idempotency", "WARNING"):
+            message = self.recorded("Complete", i.EffectResult.answered(response))
+        self.assertEqual(message.verdict, i.Verdict.SUCCEEDED)
+        self.assertTrue(message.response.body_omitted)
+
+
 class LosesTheFirst:
     """A queue that an interrupt takes the first thing out of, as one that comes between the end of
     get and the line that keeps what it gave."""
@@ -551,6 +653,18 @@ class Values(unittest.TestCase):
         )
         for fields in wrong:
             self.assertRaises(TypeError, i.CachedResponse, **fields)
+
+    def test_a_token_stays_on_this_machine_only_where_every_address_of_the_target_does(self) -> None:
+        for target in (
+            "localhost", "localhost:1", "127.0.0.1:1", "127.9.9.9", "[::1]:1", "::1", "unix:/a,b",
+            "unix-abstract:a", "dns:///localhost:1", "ipv4:127.0.0.1:1", "ipv6:[::1]:1",
+        ):  # fmt: skip
+            self.assertTrue(is_local_target(target), target)
+        for target in (
+            "", "10.0.0.1:1", "localhost.example.org:1", "127.example.org:1", "dns:///h:1",
+            "ipv4:127.0.0.1:7420,10.0.0.5:7420", "ipv6:[::1]:1,[2001:db8::1]:1",
+        ):  # fmt: skip
+            self.assertFalse(is_local_target(target), target)
 
     def test_numbers_of_the_future_are_unspecified(self) -> None:
         self.assertEqual(i.NextStep.of(77), i.NextStep.UNSPECIFIED)

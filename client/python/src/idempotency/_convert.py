@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import logging
 from datetime import timedelta
 from typing import Any, Callable
 
@@ -16,6 +17,8 @@ from ._proto.v1 import idempotency_service_pb2 as service
 from ._proto.v1 import operation_pb2 as operation
 from .errors import CallError
 
+_log = logging.getLogger("idempotency")
+
 MAX_BODY_BYTES = 3 * 1024 * 1024
 _MAX_SHORT_TEXT_BYTES = 255
 _MAX_LONG_TEXT_BYTES = 1024
@@ -23,30 +26,39 @@ _MAX_LONG_TEXT_BYTES = 1024
 _MAX_SENT_METADATA_BYTES = 64 * 1024
 _MAX_PAGE = 1000
 _MILLISECOND = timedelta(milliseconds=1)
+# google.protobuf.Duration goes to 10,000 years.
+_LONGEST_SPAN = timedelta(seconds=315_576_000_000)
 
 # --- Texts and times ------------------------------------------------------------------------------
 
 
-def mended(text: str, max_bytes: int) -> str:
-    """Cut to whole characters; what is no UTF-8 is replaced."""
+def mended(text: str | None, max_bytes: int) -> str:
+    """Cut to whole characters; what is no UTF-8 is replaced, and what is no text left out."""
+    if not isinstance(text, str):
+        return ""
     data = text.encode("utf-8", "replace")
     return text if data.decode() == text and len(data) <= max_bytes else data[:max_bytes].decode("utf-8", "ignore")
 
 
 def _text(field: str, text: str) -> str:
     """Names cannot be mended: another text would be another operation."""
+    if not isinstance(text, str):
+        raise _invalid(field, f"{field} is no text, but {type(text).__name__}.")
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        raise CallError(
-            t.StatusCode.INVALID_ARGUMENT,
-            f"{field} is not UTF-8; encode it and call again.",
-            t.Refusal(t.ErrorReason.INVALID_FIELD, field),
-        ) from None
+        raise _invalid(field, f"{field} is not UTF-8; encode it and call again.") from None
     return text
 
 
+def _invalid(field: str, message: str) -> CallError:
+    """As the service would refuse it: it does not pass, and is not worth another try."""
+    refusal = t.Refusal(t.ErrorReason.INVALID_FIELD, field)
+    return CallError(t.StatusCode.INVALID_ARGUMENT, message, refusal)
+
+
 def _duration(span: timedelta) -> Any:
+    span = min(max(span, -_LONGEST_SPAN), _LONGEST_SPAN)
     millis = span // _MILLISECOND
     seconds, rest = divmod(abs(millis), 1000)
     sign = -1 if millis < 0 else 1
@@ -145,6 +157,15 @@ def _response(response: t.CachedResponse | None) -> Any:
     return out
 
 
+def _outcome(response: t.CachedResponse | None) -> Any:
+    """What has happened is recorded, also where its answer cannot be."""
+    try:
+        return _response(response)
+    except Exception as error:
+        _log.warning("an answer is recorded without its content: %s", type(error).__name__)
+        return operation.CachedResponse(body_omitted=True)
+
+
 def _reserve(request: c.ReserveRequest) -> Any:
     waits = request.wait_duration != timedelta(0)
     return service.ReserveRequest(
@@ -177,7 +198,7 @@ def _complete(request: c.CompleteRequest) -> Any:
         id=_id(request.id),
         fencing_token=request.fencing_token,
         verdict=_number(request.verdict),
-        response=_response(request.response),
+        response=_outcome(request.response),
         provider_request_id=mended(request.provider_request_id, _MAX_SHORT_TEXT_BYTES),
         retention=_maybe(request.retention),
     )
@@ -223,7 +244,7 @@ def _resolve(request: c.ResolveRequest) -> Any:
     if request.resolution is c.Resolution.COMPLETED:
         out.completed.verdict = _number(request.verdict)
         if request.response is not None:
-            out.completed.response.CopyFrom(_response(request.response))
+            out.completed.response.CopyFrom(_outcome(request.response))
     elif request.resolution is c.Resolution.NOT_EXECUTED:
         out.not_executed.SetInParent()
     else:
@@ -276,8 +297,14 @@ _TO: dict[type, Callable[[Any], Any]] = {
 
 
 def to_message(request: c.Request[Any]) -> Any:
-    """CallError where a name is no UTF-8."""
-    return _TO[type(request)](request)
+    """CallError where it cannot be made: a refusal, as making it again would fail again."""
+    try:
+        return _TO[type(request)](request)
+    except CallError:
+        raise
+    except Exception as error:
+        name = type(request).__name__
+        raise _invalid("", f"{name} cannot be sent: {type(error).__name__}.") from error
 
 
 # --- From messages --------------------------------------------------------------------------------

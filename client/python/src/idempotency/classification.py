@@ -13,6 +13,7 @@ import enum
 from datetime import timedelta
 from typing import Any, Callable
 
+from ._mend import check, mend_enum, mend_span, mend_texts
 from .types import CachedResponse, StatusCode, UnresolvedCause
 
 
@@ -29,10 +30,15 @@ class EffectError:
     code: StatusCode
     message: str = ""
 
+    def __post_init__(self) -> None:
+        mend_enum(self, "code", StatusCode)
+        mend_texts(self, "message")
+
 
 @dataclasses.dataclass(frozen=True)
 class EffectResult:
-    """What the caller's function saw of the effect."""
+    """What the caller's function saw of the effect. None for a text, as of a header that is not
+    there, counts as empty; what is of a wrong type raises TypeError."""
 
     # The provider answered; otherwise `error` says how the call ended.
     response: CachedResponse | None = None
@@ -42,13 +48,22 @@ class EffectResult:
     # example the code of the first of Shopify's userErrors. Empty: looked for, there is none;
     # None: not looked for.
     provider_code: str | None = None
-    # What the provider asked for.
+    # What the provider asked for; a number counts as seconds.
     retry_after: timedelta | None = None
     # Of the operation, from 1; set by run before it asks the classifier. Above 1 an earlier
     # attempt may have had its effect.
     attempt: int = 1
     # Set by a caller that knows better than any table.
     certainty: Certainty = Certainty.CLASSIFY
+
+    def __post_init__(self) -> None:
+        check(self, "response", CachedResponse, type(None))
+        check(self, "error", EffectError, type(None))
+        mend_texts(self, "provider_request_id")
+        check(self, "provider_code", str, type(None))
+        mend_span(self, "retry_after")
+        check(self, "attempt", int)
+        check(self, "certainty", Certainty)
 
     @classmethod
     def answered(cls, response: CachedResponse, **more: Any) -> EffectResult:
@@ -78,6 +93,11 @@ class Classification:
     disposition: Disposition = Disposition.UNKNOWN
     cause: UnresolvedCause = UnresolvedCause.OTHER  # UNKNOWN
     reconcile_first: bool = False  # UNKNOWN: no further attempt under any policy
+
+    def __post_init__(self) -> None:
+        check(self, "disposition", Disposition)
+        mend_enum(self, "cause", UnresolvedCause)
+        check(self, "reconcile_first", bool)
 
 
 Classifier = Callable[[EffectResult], Classification]

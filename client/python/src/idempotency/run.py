@@ -15,6 +15,7 @@ import threading
 from datetime import datetime, timedelta
 from typing import Awaitable, Callable, Mapping
 
+from ._mend import check, mend_enum, mend_texts
 from .classification import Classifier, EffectError, EffectResult, classify_grpc
 from .errors import IdempotencyError
 from .policies import BackoffPolicy, RetryPolicy
@@ -91,6 +92,12 @@ class LookUp:
     # What was asked and what it said, for the history.
     evidence: str = ""
 
+    def __post_init__(self) -> None:
+        check(self, "found", Found)
+        mend_enum(self, "verdict", Verdict)
+        check(self, "response", CachedResponse, type(None))
+        mend_texts(self, "provider_request_id", "evidence")
+
 
 # The second form is for AsyncClient alone.
 LookUpFunction = Callable[[Operation], LookUp] | Callable[[Operation], Awaitable[LookUp]]
@@ -117,6 +124,9 @@ class RunRequest:
     # The caller has found out that an EXPIRED or TOO_OLD operation may be done anew.
     start_over: bool = False
 
+    def __post_init__(self) -> None:
+        mend_texts(self, "operation_ref", "traceparent")
+
 
 @dataclasses.dataclass(frozen=True)
 class RunOptions:
@@ -139,6 +149,9 @@ class RunOptions:
     # same. False: fail closed.
     allow_unprotected: bool = False
     cancellation: Cancellation | None = None
+
+    def __post_init__(self) -> None:
+        mend_texts(self, "reconciler")
 
 
 class StopReason(enum.Enum):

@@ -12,6 +12,8 @@ import datetime
 import enum
 from typing import Mapping, TypeVar
 
+from ._mend import check, mend_texts
+
 _EnumT = TypeVar("_EnumT", bound="ApiEnum")
 
 
@@ -161,6 +163,9 @@ class Owner:
     operation_ref: str = ""  # the caller's own reference
     traceparent: str = ""  # W3C trace context
 
+    def __post_init__(self) -> None:
+        mend_texts(self, "worker", "operation_ref", "traceparent")
+
 
 @dataclasses.dataclass(frozen=True)
 class CachedResponse:
@@ -184,15 +189,22 @@ class CachedResponse:
 
     def __post_init__(self) -> None:
         """TypeError where it could not be sent. Better here, in the function that makes it, than
-        when the effect is to be recorded."""
-        if not isinstance(self.body, (bytes, type(None))):
-            raise TypeError(f"body must be bytes or None, and is {type(self.body).__name__}")
-        for status in (self.http_status, self.grpc_code):
+        when the effect is to be recorded. None for a text is mended."""
+        check(self, "body", bytes, type(None))
+        mend_texts(self, "status_message", "content_type")
+        for field in ("http_status", "grpc_code"):
+            status = getattr(self, field)
             if status is not None and not (isinstance(status, int) and -(2**31) <= status < 2**31):
-                raise TypeError("a status must be a number of 32 bits")
+                raise TypeError(f"CachedResponse.{field} must be a number of 32 bits")
+        if not (isinstance(self.body_size, int) and 0 <= self.body_size < 2**63):
+            raise TypeError("CachedResponse.body_size must be a number of bytes")
+        for field in ("body_omitted", "metadata_omitted"):
+            check(self, field, bool)
+        # What gives its entries only once would be empty when it is sent.
+        object.__setattr__(self, "metadata", tuple(self.metadata))
         for name, value in self.metadata:
             if not isinstance(name, str) or not isinstance(value, bytes):
-                raise TypeError("metadata must be pairs of a str and bytes")
+                raise TypeError("CachedResponse.metadata must be pairs of a str and bytes")
 
 
 @dataclasses.dataclass(frozen=True)
