@@ -22,6 +22,7 @@ import {
 import type * as pb from './gen/idempotency/v1/idempotency_service_pb.js';
 import type { CachedResponseSchema } from './gen/idempotency/v1/operation_pb.js';
 import type * as op from './gen/idempotency/v1/operation_pb.js';
+import { mendedResponse, mendedWait } from './mend.js';
 import { errorOfResult } from './status.js';
 import {
   NEXT_STEPS,
@@ -44,9 +45,10 @@ const MAX_SECONDS = 315_576_000_000;
 
 // --- Texts ----------------------------------------------------------------------------------------
 
-/** Well-formed, and at most so many bytes of UTF-8, cut between two characters. */
+/** Well-formed, and at most so many bytes of UTF-8, cut between two characters; what is no text is
+ * left out. */
 export function mendedText(text: string | undefined, maxBytes: number): string {
-  const whole = (text ?? '').toWellFormed();
+  const whole = typeof text === 'string' ? text.toWellFormed() : '';
   if (Buffer.byteLength(whole) <= maxBytes) return whole;
   const { read } = new TextEncoder().encodeInto(whole, new Uint8Array(maxBytes));
   return whole.slice(0, read);
@@ -117,7 +119,8 @@ const fingerprintInit = (fingerprint: Fingerprint | undefined) =>
     ? {}
     : { fingerprint: { algorithm: fingerprint.algorithm, digest: fingerprint.digest } };
 
-function responseInit(response: CachedResponse): MessageInitShape<typeof CachedResponseSchema> {
+function responseInit(given: CachedResponse): MessageInitShape<typeof CachedResponseSchema> {
+  const response = mendedResponse(given);
   const { httpStatus, grpcCode, body } = response;
   const kept = body !== undefined && body.byteLength <= MAX_BODY_BYTES;
   const dropped = body !== undefined && !kept;
@@ -215,13 +218,14 @@ export function releaseToProto(request: api.ReleaseRequest): pb.ReleaseRequest {
 
 export function markToProto(request: api.MarkUnresolvedRequest): pb.MarkUnresolvedRequest {
   checkTexts(idTexts(request.id));
+  const retryAfter = mendedWait(request.retryAfter);
   return create(MarkUnresolvedRequestSchema, {
     id: { ...request.id },
     fencingToken: request.fencingToken,
     cause: numberOf(UNRESOLVED_CAUSES, request.cause ?? 'OTHER'),
     detail: mendedText(request.detail, MAX_LONG_TEXT_BYTES),
     providerRequestId: mendedText(request.providerRequestId, MAX_SHORT_TEXT_BYTES),
-    ...(request.retryAfter === undefined ? {} : { retryAfter: duration(request.retryAfter) }),
+    ...(retryAfter === undefined ? {} : { retryAfter: duration(retryAfter) }),
     reconcileFirst: request.reconcileFirst ?? false,
   });
 }

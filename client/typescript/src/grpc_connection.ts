@@ -95,6 +95,19 @@ function errorOf(error: ServiceError): CallError {
   );
 }
 
+/** As the service would refuse it: what cannot be made a message now cannot be later either. What is
+ * wrong with it may hold anything: only its kind is told. */
+function made<Made>(make: () => Made): Made {
+  try {
+    return make();
+  } catch (thrown) {
+    if (thrown instanceof CallError) throw thrown;
+    const kind = thrown instanceof Error ? thrown.name : typeof thrown;
+    const refusal = { reason: 'INVALID_FIELD', field: '', retryAfter: undefined } as const;
+    throw new CallError('INVALID_ARGUMENT', `the request cannot be sent: ${kind}`, refusal);
+  }
+}
+
 export class GrpcConnection implements api.Connection {
   // Private also to what prints objects: a token is behind them.
   readonly #client: GrpcClient;
@@ -116,55 +129,57 @@ export class GrpcConnection implements api.Connection {
 
   async reserve(request: api.ReserveRequest, options?: api.CallOptions) {
     const { reserve } = IdempotencyService.method;
-    const message = convert.reserveToProto(request);
+    const message = made(() => convert.reserveToProto(request));
     return convert.reserveFromProto(await this.#call(reserve, message, options));
   }
 
   async renew(request: api.RenewRequest, options?: api.CallOptions) {
     const { renew } = IdempotencyService.method;
-    const message = convert.renewToProto(request);
+    const message = made(() => convert.renewToProto(request));
     return convert.renewFromProto(await this.#call(renew, message, options));
   }
 
   async complete(request: api.CompleteRequest, options?: api.CallOptions) {
     const { complete } = IdempotencyService.method;
-    const message = convert.completeToProto(request);
+    const message = made(() => convert.completeToProto(request));
     return convert.completeFromProto(await this.#call(complete, message, options));
   }
 
   async release(request: api.ReleaseRequest, options?: api.CallOptions) {
     const { release } = IdempotencyService.method;
-    const message = convert.releaseToProto(request);
+    const message = made(() => convert.releaseToProto(request));
     return convert.releaseFromProto(await this.#call(release, message, options));
   }
 
   async markUnresolved(request: api.MarkUnresolvedRequest, options?: api.CallOptions) {
     const { markUnresolved } = IdempotencyService.method;
-    const message = convert.markToProto(request);
+    const message = made(() => convert.markToProto(request));
     return convert.markFromProto(await this.#call(markUnresolved, message, options));
   }
 
   async getOperation(request: api.GetOperationRequest, options?: api.CallOptions) {
     const { getOperation } = IdempotencyService.method;
-    const message = convert.getToProto(request);
+    const message = made(() => convert.getToProto(request));
     return convert.getFromProto(await this.#call(getOperation, message, options));
   }
 
   async resolve(request: api.ResolveRequest, options?: api.CallOptions): Promise<Operation> {
     const { resolveOperation } = IdempotencyAdminService.method;
-    const message = convert.resolveToProto(request);
+    const message = made(() => convert.resolveToProto(request));
     const { operation } = await this.#call(resolveOperation, message, options);
     return convert.operationFromProto(operation);
   }
 
   async listOperations(request: api.ListOperationsRequest, options?: api.CallOptions) {
     const { listOperations } = IdempotencyAdminService.method;
-    const message = convert.listToProto(request);
+    const message = made(() => convert.listToProto(request));
     return convert.listFromProto(await this.#call(listOperations, message, options));
   }
 
   async batch(commands: readonly api.Command[], options?: api.CallOptions) {
-    const message = create(BatchRequestSchema, { commands: commands.map(convert.commandToProto) });
+    const message = made(() =>
+      create(BatchRequestSchema, { commands: commands.map(convert.commandToProto) }),
+    );
     const { results } = await this.#call(IdempotencyService.method.batch, message, options);
     return results.map(convert.resultFromProto);
   }
@@ -197,15 +212,16 @@ export class GrpcConnection implements api.Connection {
     request: MessageShape<I>,
     { timeout = DEFAULT_CALL_TIMEOUT, signal }: api.CallOptions = {},
   ): Promise<MessageShape<O>> {
+    const bytes = made(() => Buffer.from(toBinary(method.input, request)));
     const metadata = await this.#metadata();
     if (this.#closed) throw new CallError('FAILED_PRECONDITION', 'the connection has been closed');
     if (signal?.aborted === true) throw new CallError('CANCELLED', 'cancelled before it was sent');
     return new Promise<MessageShape<O>>((resolve, reject) => {
       const call = this.#client.makeUnaryRequest(
         `/${method.parent.typeName}/${method.name}`,
-        (message: MessageShape<I>) => Buffer.from(toBinary(method.input, message)),
-        (bytes: Buffer) => fromBinary(method.output, bytes),
-        request,
+        (message: Buffer) => message,
+        (answer: Buffer) => fromBinary(method.output, answer),
+        bytes,
         metadata,
         { deadline: Date.now() + Math.max(timeout, 0) },
         (error: ServiceError | null, response?: MessageShape<O>) => {

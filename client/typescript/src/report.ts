@@ -35,10 +35,14 @@ function classify(effect: EffectResult, context: RunContext): Classification {
  * came as a status becomes an answer that can be replayed. */
 export function judgeEffect(
   result: EffectResult,
-  attempt: number,
+  attempt: { readonly number: number; readonly mayHaveStarted: boolean },
   context: RunContext,
 ): Judgement {
-  const effect: EffectResult = { ...result, attempt };
+  const effect: EffectResult = { ...result, attempt: attempt.number };
+  // Nothing can have been sent: fn never got as far as dispatch.
+  const notStarted =
+    !attempt.mayHaveStarted && effect.response === undefined && effect.certainty === undefined;
+  if (notStarted) return { classification: NOTHING_HAPPENED, effect, evidence: '' };
   const classification = classify(effect, context);
   const { disposition } = classification;
   const final = disposition === 'SUCCEEDED' || disposition === 'FAILED';
@@ -111,11 +115,7 @@ export class Reporter {
   /** What the effect means; asks the caller's classifier and, where the outcome is unknown, the
    * look-up. */
   async judge(effect: EffectResult): Promise<Judgement> {
-    // Nothing can have been sent: fn never got as far as dispatch.
-    const notStarted =
-      !this.held.mayHaveStarted && effect.response === undefined && effect.certainty === undefined;
-    if (notStarted) return { classification: NOTHING_HAPPENED, effect, evidence: '' };
-    const judgement = judgeEffect(effect, this.held.number, this.context);
+    const judgement = judgeEffect(effect, this.held, this.context);
     const { lookUp } = this.context;
     if (judgement.classification.disposition !== 'UNKNOWN' || lookUp === undefined) return judgement;
 

@@ -4,6 +4,7 @@ import { failed } from './classification.js';
 import type { EffectResult } from './classification.js';
 import type { HeldAttempt } from './held_attempt.js';
 import { NotDispatched } from './held_attempt.js';
+import { mendedEffect } from './mend.js';
 import { Reporter, judgeEffect, unrecorded } from './report.js';
 import type { Judgement } from './report.js';
 import { stopped } from './run_context.js';
@@ -37,20 +38,14 @@ function whatIsWrong({ request, wait, renew }: RunContext): string | undefined {
 
 async function runUnprotected(context: RunContext): Promise<RunResult> {
   const { request, environment, timer, signal } = context;
-  const attempt = new UnprotectedAttempt(
-    request.id,
-    request.callTimeout,
-    environment,
-    timer,
-    signal,
-  );
+  const attempt = new UnprotectedAttempt(request, environment, timer, signal);
   let effect: EffectResult;
   try {
-    effect = await context.fn(attempt);
+    effect = await callFn(context, attempt);
   } finally {
     attempt.end();
   }
-  const result = unrecorded(judgeEffect(effect, attempt.number, context));
+  const result = unrecorded(judgeEffect(effect, attempt, context));
   const more = result.detail === '' ? '' : `; ${result.detail}`;
   const detail = `ran without protection, as the service could not be reached${more}`;
   return { ...result, unprotected: true, detail };
@@ -73,11 +68,14 @@ async function freeInstead(context: RunContext, held: HeldAttempt): Promise<RunS
 }
 
 /** fn's result; that it was not let dispatch is one, too. */
-async function callFn(context: RunContext, held: HeldAttempt): Promise<EffectResult> {
+async function callFn(
+  context: RunContext,
+  attempt: HeldAttempt | UnprotectedAttempt,
+): Promise<EffectResult> {
   try {
-    return await context.fn(held);
+    return mendedEffect(await context.fn(attempt));
   } catch (thrown) {
-    if (!(thrown instanceof NotDispatched) || held.mayHaveStarted) throw thrown;
+    if (!(thrown instanceof NotDispatched) || attempt.mayHaveStarted) throw thrown;
     return failed(thrown.code, thrown.message);
   }
 }

@@ -7,6 +7,7 @@ import { providerKey } from './keys.js';
 import type { Environment } from './policies.js';
 import type { Place, RenewalTimer } from './renewal_timer.js';
 import { StopSource } from './stop_source.js';
+import type { RunRequest } from './run_types.js';
 import type { OperationId } from './types.js';
 
 const NO_LIMIT = 24 * 3_600_000;
@@ -17,18 +18,21 @@ export class UnprotectedAttempt implements Attempt {
   readonly fencingToken = 0n;
   readonly progress = undefined;
   readonly providerKey: string;
+  readonly id: OperationId;
   readonly #stop = new StopSource();
   readonly #end: number;
   readonly #watch: Place;
   readonly #unfollow: () => void;
+  #mayHaveStarted: boolean;
 
   constructor(
-    readonly id: OperationId,
-    callTimeout: number | undefined,
+    { id, callTimeout, dispatchLater }: RunRequest,
     private readonly environment: Environment,
     private readonly timer: RenewalTimer,
     cancelled: AbortSignal | undefined,
   ) {
+    this.id = id;
+    this.#mayHaveStarted = !(dispatchLater ?? false);
     this.providerKey = providerKey(id);
     this.#end = environment.monotonicNow() + Math.min(callTimeout ?? NO_LIMIT, NO_LIMIT);
     this.#watch = timer.at(this.#end, () => this.#stop.request('the time of the call is over'));
@@ -40,6 +44,11 @@ export class UnprotectedAttempt implements Attempt {
     this.#stop.letGoOfFn();
     this.#unfollow();
     this.timer.cancel(this.#watch);
+  }
+
+  /** Whether the outbound call may have started. */
+  get mayHaveStarted(): boolean {
+    return this.#mayHaveStarted;
   }
 
   get signal(): AbortSignal {
@@ -57,11 +66,14 @@ export class UnprotectedAttempt implements Attempt {
   }
 
   async dispatch(): Promise<void> {
-    if (!this.shouldStop()) return;
-    throw new NotDispatched(
-      'CANCELLED',
-      'the time is up or the caller cancelled: do not start the call',
-    );
+    if (this.#mayHaveStarted) return;
+    if (this.shouldStop()) {
+      throw new NotDispatched(
+        'CANCELLED',
+        'the time is up or the caller cancelled: do not start the call',
+      );
+    }
+    this.#mayHaveStarted = true;
   }
 
   async saveProgress(): Promise<void> {

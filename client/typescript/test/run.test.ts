@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inspect } from 'node:util';
 
-import { CallError, Client, Stopped, answerOf, answered, bytesOf, failed, httpAnswer, nothingHappened } from '@idempotencyd/client';
+import { CallError, Client, Stopped, answerOf, answered, bytesOf, connect, failed, httpAnswer, nothingHappened } from '@idempotencyd/client';
 import type { Attempt, EffectResult, RunOptions, RunRequest, RunResult } from '@idempotencyd/client';
 
 import {
@@ -280,6 +280,37 @@ test('dispatch is told before the call, and a refusal of it leaves the key free'
   assert.deepEqual(fixture.connection.methods(), ['reserve', 'renew', 'release']);
 });
 
+test('without protection, too, a refused dispatch is let through as nothing that happened', async () => {
+  const fixture = new Fixture({ reserve: inTurn<never>(lost()) });
+  const cancelled = new AbortController();
+  const classify = () => assert.fail('asked what an effect means that was not started');
+  const result = await fixture.run(
+    async (attempt) => {
+      cancelled.abort();
+      await attempt.dispatch();
+      return ANSWER;
+    },
+    { allowUnprotected: true, signal: cancelled.signal, classify },
+    { dispatchLater: true },
+  );
+  assert.equal(result.stop, 'NOTHING_HAPPENED');
+  assert.equal(result.unprotected, true);
+  assert.equal(result.effectError?.code, 'CANCELLED');
+});
+
+test('without protection, what was dispatched and then got no answer is unknown', async () => {
+  const fixture = new Fixture({ reserve: inTurn<never>(lost()) });
+  const result = await fixture.run(
+    async (attempt) => {
+      await attempt.dispatch();
+      return failed('DEADLINE_EXCEEDED', 'no answer');
+    },
+    { allowUnprotected: true },
+    { dispatchLater: true },
+  );
+  assert.equal(result.stop, 'UNRESOLVED');
+});
+
 test('progress is kept for the next attempt', async () => {
   const fixture = new Fixture({
     reserve: inTurn({ ...acquired(), lease: { ...lease(), attempt: 2, progress: bytesOf('half') } }),
@@ -295,6 +326,42 @@ test('progress is kept for the next attempt', async () => {
 });
 
 // --- After the effect -----------------------------------------------------------------------------
+
+test('a charge whose answer is a text, as without types, is recorded as bytes', async () => {
+  const fixture = new Fixture();
+  const result = await fixture.run(answered({ grpcCode: 0, body: 'charged' as never }));
+  const [complete] = fixture.connection.requests('complete') as { response: { body: Uint8Array } }[];
+  assert.deepEqual(complete?.response.body, bytesOf('charged'));
+  assert.deepEqual(result.response?.body, bytesOf('charged'));
+});
+
+test('a time to come back that is none does not keep an unknown outcome from being recorded', async () => {
+  for (const retryAfter of [Number('Wed, 21 Oct 2026 07:28:00 GMT'), -1]) {
+    const fixture = new Fixture();
+    await fixture.run(failed('UNAVAILABLE', 'busy', { retryAfter }));
+    const [mark] = fixture.connection.requests('markUnresolved') as { retryAfter: unknown }[];
+    assert.equal(mark?.retryAfter, undefined);
+  }
+});
+
+test('what cannot be made a message is refused before it is sent, and not worth another try', async () => {
+  const { id } = OPERATION;
+  const connection = connect({ target: '127.0.0.1:1' });
+  const impossible = [
+    () => connection.complete({ id, fencingToken: 'seven' as never, verdict: 'SUCCEEDED' }),
+    () => connection.complete({ id, fencingToken: 7n, verdict: 'SUCCEEDED', response: { httpStatus: 'OK' as never } }),
+    () => connection.renew({ id, fencingToken: 7n, leaseDuration: NaN }),
+  ];
+  for (const call of impossible) {
+    await assert.rejects(call, (error) => error instanceof CallError && error.refusal?.reason === 'INVALID_FIELD');
+  }
+  const mended = connection.markUnresolved({ id, fencingToken: 7n, retryAfter: NaN }, { timeout: 0 });
+  await assert.rejects(mended, (error) => error instanceof CallError && error.refusal === undefined);
+  const text = { httpStatus: 200, body: 'charged' as never };
+  const texts = connection.complete({ id, fencingToken: 7n, verdict: 'SUCCEEDED', response: text }, { timeout: 0 });
+  await assert.rejects(texts, (error) => error instanceof CallError && error.refusal === undefined);
+  connection.close();
+});
 
 test('what happened is told until it is acknowledged, whatever stands in between says', async () => {
   const between = new CallError('INTERNAL', 'a proxy');
