@@ -401,6 +401,46 @@ class Holding(unittest.TestCase):
         self.assertEqual(story.methods, ["Reserve", "Renew", "Release"])
 
 
+    def test_a_refused_dispatch_of_another_attempt_is_an_exception(self) -> None:
+        refused = i.NotDispatched(i.StatusCode.CANCELLED, "of another attempt")
+
+        def effect(attempt: Any) -> i.CachedResponse:
+            raise refused
+
+        story = RunStory(effect=effect)
+        self.assertRaises(i.NotDispatched, story.run)
+        self.assertEqual(story.methods, ["Reserve", "MarkUnresolved"])
+
+    def test_without_protection_a_refused_dispatch_is_let_through_as_nothing_that_happened(self) -> None:
+        asked: list[i.EffectResult] = []
+        options = i.RunOptions(
+            allow_unprotected=True,
+            retry=i.RetryPolicy.never(),
+            classify=lambda effect: asked.append(effect) or i.classify_grpc(effect),
+        )
+        story = RunStory(answers={"Reserve": [LOST]}, options=options, dispatch_later=True)
+
+        def effect(attempt: Any) -> i.CachedResponse:
+            story.cancelled.cancel()
+            story.drive(attempt.dispatch())
+            return i.CachedResponse()
+
+        story.effect = effect
+        with self.assertLogs("idempotency", "WARNING"):
+            result = story.run()
+        self.assertEqual((result.stop, result.unprotected), (i.StopReason.NOTHING_HAPPENED, True))
+        self.assertEqual(result.effect_error and result.effect_error.code, i.StatusCode.CANCELLED)
+        self.assertEqual(asked, [])
+
+    def test_without_protection_what_was_dispatched_and_got_no_answer_is_unknown(self) -> None:
+        options = i.RunOptions(allow_unprotected=True, retry=i.RetryPolicy.never())
+        story = RunStory(answers={"Reserve": [LOST]}, options=options, dispatch_later=True)
+        lost = i.EffectResult.failed(i.StatusCode.DEADLINE_EXCEEDED)
+        story.effect = lambda attempt: story.drive(attempt.dispatch()) or lost
+        with self.assertLogs("idempotency", "WARNING"):
+            self.assertEqual(story.run().stop, i.StopReason.UNRESOLVED)
+
+
 class Settling(unittest.TestCase):
     def test_it_is_told_until_it_is_confirmed_whatever_stands_in_between_says(self) -> None:
         broken = i.CallError(i.StatusCode.INTERNAL, "a proxy")

@@ -382,9 +382,12 @@ class UnprotectedAttempt:
         environment: Environment,
         timer: Timer,
         call_timeout: timedelta | None,
+        dispatch_later: bool,
         cancelled: Cancellation,
     ) -> None:
         self.id = id
+        # Whether the outbound call may have started.
+        self.may_have_started = not dispatch_later
         self.provider_key = provider_key(id)
         self._environment = environment
         self._timer = timer
@@ -414,10 +417,13 @@ class UnprotectedAttempt:
         self._stop.subscribe(callback)
 
     def dispatch(self) -> Steps[None]:
+        if self.may_have_started:
+            return
         if self.should_stop:
             raise NotDispatched(
                 StatusCode.CANCELLED, "the time is up or the caller cancelled: do not start the call"
             )
+        self.may_have_started = True
         return
         yield
 

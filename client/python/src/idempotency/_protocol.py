@@ -54,19 +54,26 @@ def _effect(context: RunContext, attempt: HeldAttempt | UnprotectedAttempt) -> S
     try:
         return as_effect((yield UserCode(lambda: context.effect(attempt), is_effect=True)))
     except NotDispatched as refused:
+        if attempt.may_have_started:
+            raise  # of another attempt
         return EffectResult.failed(refused.code, refused.message)
 
 
 def _run_unprotected(context: RunContext) -> Steps[RunResult]:
     request = context.request
     attempt = UnprotectedAttempt(
-        request.id, context.environment, context.timer, request.call_timeout, context.cancelled
+        request.id,
+        context.environment,
+        context.timer,
+        request.call_timeout,
+        request.dispatch_later,
+        context.cancelled,
     )
     try:
         effect = yield from _effect(context, attempt)
     finally:
         attempt.close()
-    result = unrecorded((yield from judge_effect(effect, attempt.number, context.options)))
+    result = unrecorded((yield from judge_effect(effect, attempt, context.options)))
     detail = "ran without protection, as the service could not be reached"
     return dataclasses.replace(
         result, unprotected=True, detail=f"{detail}; {result.detail}" if result.detail else detail

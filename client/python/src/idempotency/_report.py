@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from ._acquire import as_look_up
 from ._context import RunContext, stopped
-from ._held import HeldAttempt
+from ._held import HeldAttempt, UnprotectedAttempt
 from ._steps import Steps, user_code
 from .classification import (
     Certainty,
@@ -67,10 +67,19 @@ def _classify(effect: EffectResult, options: RunOptions) -> Steps[Classification
     return found
 
 
-def judge_effect(effect: EffectResult, attempt: int, options: RunOptions) -> Steps[Judgement]:
+def judge_effect(
+    effect: EffectResult, attempt: HeldAttempt | UnprotectedAttempt, options: RunOptions
+) -> Steps[Judgement]:
     """Asks the classifier of the options, minding what the caller is certain of. A final failure
     that came as a status becomes an answer that can be replayed."""
-    effect = dataclasses.replace(effect, attempt=attempt)
+    effect = dataclasses.replace(effect, attempt=attempt.number)
+    # Nothing can have been sent: fn never got as far as dispatch.
+    if (
+        not attempt.may_have_started
+        and effect.response is None
+        and effect.certainty is Certainty.CLASSIFY
+    ):
+        return Judgement(_NOTHING_HAPPENED, effect)
     judgement = Judgement((yield from _classify(effect, options)), effect)
     error = effect.error
     status_alone = effect.response is None and error is not None and error.code != StatusCode.OK
@@ -137,14 +146,7 @@ class Reporter:
         """What the effect means; asks the caller's classifier and, where the outcome is unknown,
         the look-up."""
         held, options = self._held, self._context.options
-        # Nothing can have been sent: fn never got as far as dispatch.
-        if (
-            not held.may_have_started
-            and effect.response is None
-            and effect.certainty is Certainty.CLASSIFY
-        ):
-            return Judgement(_NOTHING_HAPPENED, effect)
-        judgement = yield from judge_effect(effect, held.number, options)
+        judgement = yield from judge_effect(effect, held, options)
         look_up = options.look_up
         if not judgement.is_unknown or look_up is None:
             return judgement
