@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import datetime
 import queue
@@ -667,6 +668,118 @@ class Interrupted(unittest.TestCase):
         thread.join(PATIENCE_SECONDS)
         self.assertFalse(thread.is_alive())
         self.assertTrue(raised.is_set())
+
+
+class Gate:
+    """Instead of the connection that a client has made for itself: Complete waits until it may, and
+    what is called once it is closed fails."""
+
+    def __init__(self) -> None:
+        self.answers = RunStory().answers
+        self.reached, self.may_go_on = threading.Event(), threading.Event()
+        self.closed = 0
+
+    def answer(self, request: Any) -> Any:
+        if self.closed:
+            raise i.ConnectionClosed
+        return self.answers[request.METHOD][0]
+
+
+class Gated(Gate):
+    def call(self, request: Any, _: Any = None, /) -> Any:
+        if request.METHOD == "Complete":
+            self.reached.set()
+            self.may_go_on.wait(PATIENCE_SECONDS)
+        return self.answer(request)
+
+    def start(self, request: Any, _: Any, done: Callable[[object], None], /) -> Any:
+        done(self.answer(request))
+        return self
+
+    def cancel(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class AsyncGated(Gate):
+    async def call(self, request: Any, _: Any = None, /) -> Any:
+        if request.METHOD == "Complete":
+            self.reached.set()
+            while not self.may_go_on.is_set():
+                await asyncio.sleep(0)
+        return self.answer(request)
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+class Closing(unittest.TestCase):
+    def test_a_client_that_is_closed_leaves_its_channel_to_the_run_that_settles(self) -> None:
+        gate = Gated()
+        results: queue.SimpleQueue[i.RunResult] = queue.SimpleQueue()
+        with i.Client("127.0.0.1:1") as client:
+            client.connection.close()
+            client._connection = gate
+            run = lambda: results.put(client.run(i.RunRequest(ID), lambda _: i.CachedResponse()))  # noqa: E731
+            threading.Thread(target=run, daemon=True).start()
+            self.assertTrue(gate.reached.wait(PATIENCE_SECONDS))
+        client.close()
+        self.assertEqual(gate.closed, 0)
+        refused = client.run(i.RunRequest(ID), lambda _: i.CachedResponse())
+        self.assertEqual((refused.stop, refused.next_step), (i.StopReason.INVALID, i.NextStep.STOP))
+        self.assertEqual(gate.closed, 0)
+        gate.may_go_on.set()
+        result = results.get(timeout=PATIENCE_SECONDS)
+        self.assertEqual((result.has_answer, result.record_open), (True, False))
+        client.close()
+        self.assertEqual(gate.closed, 1)
+
+    def test_with_asyncio_too(self) -> None:
+        async def story() -> tuple[i.RunResult, i.RunResult]:
+            async def effect(_: i.AsyncAttempt) -> i.CachedResponse:
+                return i.CachedResponse()
+
+            async def run() -> i.RunResult:
+                return await client.run(i.RunRequest(ID), effect)
+
+            async with i.AsyncClient("127.0.0.1:1") as client:
+                await client.connection.close()
+                client._connection = gate
+                running = asyncio.create_task(run())
+                while not gate.reached.is_set():
+                    await asyncio.sleep(0)
+            self.assertEqual(gate.closed, 0)
+            refused = await run()
+            gate.may_go_on.set()
+            return refused, await running
+
+        gate = AsyncGated()
+        refused, result = asyncio.run(story())
+        self.assertEqual(refused.stop, i.StopReason.INVALID)
+        self.assertEqual((result.has_answer, result.record_open), (True, False))
+        self.assertEqual(gate.closed, 1)
+
+    def test_what_has_happened_is_not_told_over_and_over_to_a_connection_that_is_closed(self) -> None:
+        story = RunStory(answers={"Complete": [i.ConnectionClosed()]})
+        with self.assertLogs("idempotency", "WARNING"):
+            result = story.run()
+        self.assertEqual((result.has_answer, result.record_open), (True, True))
+        self.assertEqual((len(story.sent("Complete")), story.sleeps), (1, []))
+
+    def test_the_calls_of_a_closed_connection_say_so(self) -> None:
+        connection = i.GrpcConnection("127.0.0.1:1")
+        connection.close()
+        self.assertRaises(i.ConnectionClosed, connection.call, i.GetOperationRequest(ID))
+
+        async def with_asyncio() -> None:
+            connection = i.AsyncGrpcConnection("127.0.0.1:1")
+            await connection.close()
+            with self.assertRaises(i.ConnectionClosed):
+                await connection.call(i.GetOperationRequest(ID))
+
+        asyncio.run(with_asyncio())
 
 
 class Values(unittest.TestCase):

@@ -41,7 +41,7 @@ from .connection import (
     ResolveRequest,
     Tls,
 )
-from .errors import CallError, IdempotencyError, InvalidFingerprint, NotDispatched
+from .errors import CallError, ConnectionClosed, IdempotencyError, InvalidFingerprint, NotDispatched
 from .fingerprint import (
     FingerprintKey,
     canonical_json,
@@ -94,6 +94,7 @@ __all__ = [
     "BatchResponse",
     "CachedResponse",
     "CallError",
+    "ConnectionClosed",
     "CallOptions",
     "Cancellation",
     "Certainty",

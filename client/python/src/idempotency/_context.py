@@ -42,6 +42,10 @@ class RunContext:
         )
 
 
+def client_closed() -> RunResult:
+    return stopped(StopReason.INVALID, NextStep.STOP, "the client is closed; make another")
+
+
 def stopped(reason: StopReason, next_step: NextStep, detail: str) -> RunResult:
     """How a run ends without an answer."""
     return RunResult(stop=reason, next_step=next_step, detail=detail)

@@ -7,7 +7,7 @@ from typing import Callable
 
 from ._steps import Sleep, Steps, call
 from .connection import CallOptions, R, Request
-from .errors import CallError
+from .errors import CallError, ConnectionClosed
 from .policies import BackoffPolicy, Environment, RetryPolicy
 from .types import StatusCode
 
@@ -17,8 +17,9 @@ CALL_TIMEOUT_S = CallOptions().timeout.total_seconds()
 
 
 def is_worth_persisting(failure: CallError) -> bool:
-    """Where something has happened that must be recorded: whatever is not a final refusal."""
-    return not failure.is_final_refusal
+    """Where something has happened that must be recorded: whatever is not a final refusal, while
+    there is a connection."""
+    return not failure.is_final_refusal and not isinstance(failure, ConnectionClosed)
 
 
 def is_transient(failure: CallError) -> bool:

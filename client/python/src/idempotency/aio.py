@@ -16,8 +16,9 @@ import inspect
 from datetime import timedelta
 from typing import Any, Awaitable, Callable, Concatenate, ParamSpec, overload
 
-from ._context import RunContext
+from ._context import RunContext, client_closed
 from ._held import CoreAttempt
+from ._open import OpenRuns
 from ._protocol import run_once
 from ._steps import Call, Sleep, Steps, T, UserCode
 from ._sync import could_not_be_made
@@ -156,6 +157,7 @@ class AsyncClient:
         )
         self._environment = environment or SystemEnvironment()
         self._timer = TaskTimer(self._environment)
+        self._runs = OpenRuns()
         # Renewals on their way: a task that nobody refers to may be collected.
         self._renewals: set[asyncio.Task[None]] = set()
 
@@ -204,7 +206,12 @@ class AsyncClient:
         return decorate
 
     async def close(self) -> None:
-        """Runs should have ended before."""
+        """Begins nothing any more: further runs are INVALID. Does not wait: a run that goes on, such
+        as one whose cancelled task still settles, keeps the connection until it ends."""
+        if self._runs.close():
+            await self._shut()
+
+    async def _shut(self) -> None:
         for renewal in list(self._renewals):
             renewal.cancel()
         if self._owned:
@@ -217,6 +224,17 @@ class AsyncClient:
         await self.close()
 
     async def _run(self, request: RunRequest, fn: AsyncEffect, options: RunOptions) -> RunResult:
+        if not self._runs.enter():
+            return client_closed()
+        try:
+            return await self._run_open(request, fn, options)
+        finally:
+            if self._runs.leave():
+                await self._shut()
+
+    async def _run_open(
+        self, request: RunRequest, fn: AsyncEffect, options: RunOptions
+    ) -> RunResult:
         # Of this run: also the cancellation of its task is one.
         cancelled = Cancellation()
         driver = _Driver(self._connection, cancelled)

@@ -28,8 +28,9 @@ from __future__ import annotations
 import functools
 from typing import Callable, Concatenate, ParamSpec, overload
 
-from ._context import RunContext
+from ._context import RunContext, client_closed
 from ._held import CoreAttempt
+from ._open import OpenRuns
 from ._protocol import run_once
 from ._steps import Steps
 from ._sync import drive, drive_run, performer
@@ -67,6 +68,7 @@ class Client:
         )
         self._environment = environment or SystemEnvironment()
         self._timer = ThreadTimer(self._environment)
+        self._runs = OpenRuns()
 
     @property
     def connection(self) -> Connection:
@@ -114,16 +116,31 @@ class Client:
         return decorate
 
     def close(self) -> None:
-        """Renews nothing any more. Runs should have ended before."""
-        self._timer.close()
-        if self._owned:
-            self._connection.close()
+        """Begins nothing any more: further runs are INVALID. Does not wait: a run that goes on, such
+        as one that settles after a second Ctrl-C, keeps the connection until it ends."""
+        if self._runs.close():
+            self._shut()
 
     def __enter__(self) -> Client:
         return self
 
     def __exit__(self, *ignored: object) -> None:
         self.close()
+
+    def _shut(self) -> None:
+        self._timer.close()
+        if self._owned:
+            self._connection.close()
+
+    def _counted(self, context: RunContext) -> Steps[RunResult]:
+        """Counts where the protocol runs, which is where no interrupt comes."""
+        if not self._runs.enter():
+            return client_closed()
+        try:
+            return (yield from run_once(context))
+        finally:
+            if self._runs.leave():
+                self._shut()
 
     def _run(self, request: RunRequest, fn: Effect, options: RunOptions) -> RunResult:
         # Of this run: also an interrupt of its thread is one.
@@ -149,7 +166,7 @@ class Client:
             options.cancellation.on_cancel(cancelled.cancel) if options.cancellation else None
         )
         try:
-            return drive_run(run_once(context), perform, cancelled)
+            return drive_run(self._counted(context), perform, cancelled)
         finally:
             if unsubscribe is not None:
                 unsubscribe()

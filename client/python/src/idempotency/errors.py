@@ -50,6 +50,13 @@ class CallError(IdempotencyError):
         return self.refusal is not None and not self.is_transient
 
 
+class ConnectionClosed(CallError):
+    """The connection was closed on this side: every further call ends like this."""
+
+    def __init__(self) -> None:
+        super().__init__(StatusCode.FAILED_PRECONDITION, "the connection is closed")
+
+
 class NotDispatched(IdempotencyError):
     """Attempt.dispatch: the outbound call must not start. Let it pass: the key is freed."""
 

@@ -10,8 +10,7 @@ import grpc.aio
 from ._channel import Caller, channel_options, credentials, failure
 from ._convert import from_message, to_message
 from .connection import CallOptions, ConnectionOptions, R, Request
-from .errors import CallError
-from .types import StatusCode
+from .errors import ConnectionClosed
 
 
 class AsyncGrpcConnection:
@@ -46,7 +45,7 @@ class AsyncGrpcConnection:
         except grpc.aio.AioRpcError as error:
             raise failure(error.code(), error.details(), error.trailing_metadata()) from None
         except grpc.aio.UsageError:
-            raise CallError(StatusCode.CANCELLED, "the connection is closed") from None
+            raise ConnectionClosed from None
 
     async def close(self) -> None:
         await self._channel.close()

@@ -10,7 +10,7 @@ import grpc
 from ._channel import Caller, channel_options, credentials, failure
 from ._convert import from_message, to_message
 from .connection import CallOptions, ConnectionOptions, Done, PendingCall, R, Request
-from .errors import CallError
+from .errors import CallError, ConnectionClosed
 from .types import StatusCode
 
 
@@ -84,7 +84,7 @@ class GrpcConnection:
                 wait_for_ready=options.wait_for_ready,
             )
         except ValueError:  # what gRPC raises then
-            done(CallError(StatusCode.CANCELLED, "the connection is closed"))
+            done(ConnectionClosed())
             return _Ended()
         call.add_done_callback(lambda ended: done(_outcome(ended)))
         return cast(PendingCall, call)
