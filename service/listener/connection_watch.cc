@@ -63,7 +63,13 @@ Conduct ConnectionWatch::Look(const SocketBytes& bytes, const CallCounts& counts
   const uint64_t open = counts.started - std::min(counts.started, counts.succeeded + counts.failed);
   if (open > max_calls_) return Conduct::kTooManyCalls;
   if (is_deaf) return Conduct::kDeaf;
-  return IsNeverEnding(bytes.received, open) ? Conduct::kNeverEnding : Conduct::kFine;
+  if (!IsNeverEnding(bytes.received, open)) {
+    endless_since_.reset();
+  } else if (!endless_since_) {
+    endless_since_ = now;
+  }
+  const bool is_endless = endless_since_ && now - *endless_since_ >= kEndlessPatience;
+  return is_endless ? Conduct::kNeverEnding : Conduct::kFine;
 }
 
 }  // namespace idempotency::service

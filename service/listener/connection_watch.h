@@ -10,6 +10,7 @@
 #define IDEMPOTENCY_SERVICE_LISTENER_CONNECTION_WATCH_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "keystore/core/time.h"
 #include "service/listener/bytes_received.h"
@@ -41,6 +42,9 @@ inline constexpr uint64_t kMaxWordlessBytes = 256 * 1024;
 inline constexpr uint64_t kForgivenBytesPerSecond = 4 * 1024;
 inline constexpr uint64_t kMaxUnfinishedBytes = 16 * 1024 * 1024;
 inline constexpr uint64_t kMostUnfinishedBytes = 64 * 1024 * 1024;
+// For how long there have to be more: gRPC may have taken megabytes of a call that it has not begun
+// yet, where a machine is busy.
+inline constexpr core::Duration kEndlessPatience{20};
 // Bytes that may come of a peer that has no room for what is sent to it, and makes none.
 inline constexpr uint64_t kMaxDeafBytes = 256 * 1024;
 
@@ -67,6 +71,8 @@ class ConnectionWatch {
   uint64_t bytes_at_look_ = 0;
   // When a call was last begun or a message completed.
   uint64_t bytes_at_progress_ = 0;
+  // Since when more than that have come without an end.
+  std::optional<core::Duration> endless_since_;
   // When the peer last took something, or there was nothing to take.
   uint64_t bytes_at_taking_ = 0;
   uint64_t acknowledged_ = 0;

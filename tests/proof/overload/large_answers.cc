@@ -114,6 +114,7 @@ class LargeAnswers {
     return "";
   }
 
+  std::string Log() const { return daemon_.Log(); }
   double peak_mib() const { return PeakOf(daemon_.pid()); }
   void ForgetPeak() { ForgetPeakOf(daemon_.pid()); }
 
@@ -184,7 +185,8 @@ int Prove(const Settings& settings) {
   };
   ask("one batch", &LargeAnswers::AskInOneBatch);
   ask("one by one", &LargeAnswers::AskOneByOne);
-  if (!wrong.empty()) tally.Failed(wrong);
+  // What the server says of it: whether it cut the connection off, and why.
+  if (!wrong.empty()) tally.Failed(wrong + "\n" + answers.Log());
   if (settings.has("control")) {
     const bool noticed = wrong.empty() && !above.empty();
     std::printf("%s\n%d passed, %d failed\n", above.c_str(), noticed ? 1 : 0, noticed ? 0 : 1);

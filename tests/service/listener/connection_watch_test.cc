@@ -18,6 +18,16 @@ CallCounts Counts(uint64_t started, uint64_t failed) {
   return CallCounts{started, started - failed, failed, started};
 }
 
+// Too much is only too much when it has been for a while.
+Conduct EndlessLook(ConnectionWatch* watch, const SocketBytes& bytes, const CallCounts& counts) {
+  const core::Duration late = kEndlessPatience - core::Duration(1);
+  EXPECT_EQ(watch->Look(bytes, counts, kStart), Conduct::kFine);
+  // Time forgives some bytes.
+  const SocketBytes more{.received = bytes.received + 100};
+  EXPECT_EQ(watch->Look(more, counts, kStart + late), Conduct::kFine);
+  return watch->Look(more, counts, kStart + kEndlessPatience);
+}
+
 TEST(ConnectionWatchTest, AllowsAsManyCancelledCallsAsItSays) {
   ConnectionWatch watch(100, kManyCalls, kStart);
   EXPECT_EQ(watch.Look(Received(1), Counts(1'000'000, 100), kStart), Conduct::kFine);
@@ -64,7 +74,19 @@ TEST(ConnectionWatchTest, EndsABlockOfHeadersThatDoesNotEnd) {
   ASSERT_EQ(watch.Look(Received(kMib), idle, kStart), Conduct::kFine);
   const uint64_t most = kMib + kMaxWordlessBytes;
   EXPECT_EQ(watch.Look(Received(most), idle, kStart), Conduct::kFine);
-  EXPECT_EQ(watch.Look(Received(most + 1), idle, kStart), Conduct::kNeverEnding);
+  EXPECT_EQ(EndlessLook(&watch, Received(most + 1), idle), Conduct::kNeverEnding);
+}
+
+TEST(ConnectionWatchTest, AMessageWhoseCallIsCountedLateIsNotCutOff) {
+  ConnectionWatch watch(100, kManyCalls, kStart);
+  ASSERT_EQ(watch.Look(Received(kMib), Counts(3, 0), kStart), Conduct::kFine);
+  const core::Duration soon = kStart + kEndlessPatience;
+  EXPECT_EQ(watch.Look(Received(3 * kMib), Counts(3, 0), soon), Conduct::kFine);
+  const CallCounts begun{4, 3, 0, 3};
+  EXPECT_EQ(watch.Look(Received(4 * kMib), begun, 2 * soon), Conduct::kFine);
+  // What is late once more is waited for anew.
+  EXPECT_EQ(watch.Look(Received(6 * kMib), Counts(4, 0), 3 * soon), Conduct::kFine);
+  EXPECT_EQ(watch.Look(Received(8 * kMib), Counts(4, 0), 4 * soon), Conduct::kFine);
 }
 
 TEST(ConnectionWatchTest, ForgivesWhatAnIdleConnectionSaysOverDays) {
@@ -84,7 +106,7 @@ TEST(ConnectionWatchTest, LetsEveryOpenCallSendItsMessage) {
   ASSERT_EQ(watch.Look(Received(0), two_open, kStart), Conduct::kFine);
   const uint64_t most = 2 * kMaxUnfinishedBytes + kMaxWordlessBytes;
   EXPECT_EQ(watch.Look(Received(most), two_open, kStart), Conduct::kFine);
-  EXPECT_EQ(watch.Look(Received(most + 1), two_open, kStart), Conduct::kNeverEnding);
+  EXPECT_EQ(EndlessLook(&watch, Received(most + 1), two_open), Conduct::kNeverEnding);
   // A message that is completed begins it anew.
   ConnectionWatch other(100, kManyCalls, kStart);
   const CallCounts one_message{2, 0, 0, 1};
@@ -95,7 +117,7 @@ TEST(ConnectionWatchTest, LetsEveryOpenCallSendItsMessage) {
   ConnectionWatch many(100, kManyCalls, kStart);
   const CallCounts open{1'000, 0, 0, 0};
   ASSERT_EQ(many.Look(Received(0), open, kStart), Conduct::kFine);
-  EXPECT_EQ(many.Look(Received(kMostUnfinishedBytes + kMaxWordlessBytes + 1), open, kStart),
+  EXPECT_EQ(EndlessLook(&many, Received(kMostUnfinishedBytes + kMaxWordlessBytes + 2'000), open),
             Conduct::kNeverEnding);
 }
 
