@@ -23,6 +23,10 @@ constexpr char kReasonTrailer[] = "idempotency-reason";
 constexpr int kMaxReceiveMessageBytes = 16 * 1024 * 1024;
 // How often a connection that is being made looks up whether Ctrl-C was pressed.
 constexpr absl::Duration kConnectSlice = absl::Milliseconds(100);
+// A server that vanished is noticed after the two together, while a call is under way: a backup has
+// no other end. The server takes a ping every 10 s.
+constexpr int kKeepaliveTimeMs = 20'000;
+constexpr int kKeepaliveTimeoutMs = 20'000;
 // Only to hear why the connection failed.
 constexpr absl::Duration kProbeTimeout = absl::Seconds(1);
 
@@ -47,6 +51,9 @@ std::shared_ptr<grpc::Channel> MakeChannel(const Target& target, const Secrets& 
   arguments.SetUserAgentPrefix("idempotencyctl/" IDEMPOTENCY_VERSION);
   // The server is on this host or named outright; a proxy for the web has no part in it.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   if (!target.server_name.empty()) arguments.SetSslTargetNameOverride(target.server_name);
   return grpc::CreateCustomChannel(target.server, Credentials(target, secrets), arguments);
 }

@@ -11,6 +11,8 @@ bool StartsWith(std::string_view text, std::string_view prefix) {
 
 bool IsLocalTarget(std::string_view target) {
   if (StartsWith(target, "unix:") || StartsWith(target, "unix-abstract:")) return true;
+  // A list of addresses, of which any may be elsewhere.
+  if (target.find(',') != std::string_view::npos) return false;
   for (const std::string_view scheme : {"dns:///", "dns:", "ipv4:", "ipv6:"}) {
     if (StartsWith(target, scheme)) target.remove_prefix(scheme.size());
   }

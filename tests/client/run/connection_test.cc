@@ -398,7 +398,8 @@ TEST(LocalTargetTest, Table) {
   for (const char* remote :
        {"", "10.0.0.1:7420", "idempotency:7420", "localhost.example.org:7420",
         "127.example.org:7420", "127.0.0.1.example.org:7420", "dns:///idempotency:7420",
-        "[2001:db8::1]:7420", "ipv6:[fe80::1]:7420", "notlocalhost:1", "1127.0.0.1:7420"}) {
+        "[2001:db8::1]:7420", "ipv6:[fe80::1]:7420", "notlocalhost:1", "1127.0.0.1:7420",
+        "ipv4:127.0.0.1:7420,10.0.0.5:7420", "ipv6:[::1]:1,[2001:db8::1]:1"}) {
     EXPECT_FALSE(IsLocalTarget(remote)) << remote;
   }
 }
