@@ -778,6 +778,16 @@ class Closing(unittest.TestCase):
             await connection.close()
             with self.assertRaises(i.ConnectionClosed):
                 await connection.call(i.GetOperationRequest(ID))
+            await under_way()
+
+        async def under_way() -> None:
+            connection = i.AsyncGrpcConnection("127.0.0.1:1")
+            options = i.CallOptions(timedelta(seconds=PATIENCE_SECONDS), wait_for_ready=True)
+            calling = asyncio.ensure_future(connection.call(i.GetOperationRequest(ID), options))
+            await asyncio.sleep(0)
+            await connection.close()
+            with self.assertRaises(i.ConnectionClosed):
+                await calling
 
         asyncio.run(with_asyncio())
 

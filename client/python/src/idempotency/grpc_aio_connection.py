@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import cast
 
 import grpc
@@ -30,6 +31,7 @@ class AsyncGrpcConnection:
             else grpc.aio.secure_channel(options.target, secret, chosen)
         )
         self._caller = Caller(options, self._channel)
+        self._closed = False
 
     async def call(self, request: Request[R], options: CallOptions = CallOptions(), /) -> R:
         message = to_message(request)
@@ -46,8 +48,14 @@ class AsyncGrpcConnection:
             raise failure(error.code(), error.details(), error.trailing_metadata()) from None
         except grpc.aio.UsageError:
             raise ConnectionClosed from None
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._closed and not (task and task.cancelling()):
+                raise ConnectionClosed from None  # what gRPC raises then: nobody was cancelled
+            raise
 
     async def close(self) -> None:
+        self._closed = True
         await self._channel.close()
 
     async def __aenter__(self) -> AsyncGrpcConnection:
