@@ -80,7 +80,8 @@ TEST_P(StormTest, OneEffectAKeyAndNothingPending) {
   for (size_t key = 0; key < kKeys; ++key) EXPECT_EQ(effects_[key], 1) << "key " << key;
   EXPECT_EQ(Count({v1::OPERATION_STATE_PENDING, v1::OPERATION_STATE_UNRESOLVED}), 0);
   EXPECT_EQ(Count({v1::OPERATION_STATE_COMPLETE}), static_cast<int>(kKeys));
-  EXPECT_GT(proxy.cuts(), 10) << "it was no storm";
+  // All runs on one stream are through after few of them.
+  EXPECT_GE(proxy.cuts(), 5) << "it was no storm";
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, StormTest, ::testing::Bool(),
