@@ -1,3 +1,5 @@
+import com.google.gson.Gson;
+import com.google.gson.reflect.TypeToken;
 import com.google.protobuf.ByteString;
 import dev.idempotencyd.v1.BatchRequest;
 import dev.idempotencyd.v1.CachedResponse;
@@ -23,18 +25,21 @@ import dev.idempotencyd.v1.Result;
 import dev.idempotencyd.v1.UnresolvedCause;
 import dev.idempotencyd.v1.Verdict;
 import io.grpc.ManagedChannel;
+import io.grpc.ManagedChannelBuilder;
 import io.grpc.Metadata;
 import io.grpc.StatusRuntimeException;
-import io.grpc.netty.NettyChannelBuilder;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.security.MessageDigest;
 import java.security.SecureRandom;
 import java.util.HexFormat;
+import java.util.Map;
 import java.util.concurrent.TimeUnit;
 
 /**
  * The whole life cycle of operations with the generated code alone: what a client of your own does.
  *
- * <pre>java LifeCycle 127.0.0.1:7420</pre>
+ * <pre>java LifeCycle 127.0.0.1:7420 client/service_config.json</pre>
  *
  * <p>It needs the right to do everything, as resolving is an operator's or a reconciler's work.
  */
@@ -185,9 +190,18 @@ public final class LifeCycle {
     }
   }
 
-  /** args: the target. */
+  /** As a channel takes it: gson makes every number of a JSON object a Double. */
+  private static Map<String, Object> serviceConfig(String path) throws Exception {
+    return new Gson()
+        .fromJson(
+            Files.readString(Path.of(path)), new TypeToken<Map<String, Object>>() {}.getType());
+  }
+
+  /** args: the target, and client/service_config.json, without which nothing is repeated. */
   public static void main(String[] args) throws Exception {
-    ManagedChannel channel = NettyChannelBuilder.forTarget(args[0]).usePlaintext().build();
+    ManagedChannelBuilder<?> builder = ManagedChannelBuilder.forTarget(args[0]).usePlaintext();
+    if (args.length > 1) builder.defaultServiceConfig(serviceConfig(args[1])).enableRetry();
+    ManagedChannel channel = builder.build(); // throws where it does not understand the config
     try {
       LifeCycle lifeCycle = new LifeCycle(channel);
       lifeCycle.completed();

@@ -35,4 +35,5 @@ mkdir "$work/example"
 javac -Xlint:all -Werror -Xlint:-classfile -Xlint:-path -d "$work/example" -cp "$work/api$classpath" \
   "$root"/client/java/example/*.java
 exec "$root/tests/client/with_service.sh" \
-  java -cp "$work/example:$work/api$classpath" LifeCycle TARGET
+  java -cp "$work/example:$work/api$classpath" LifeCycle TARGET \
+  "$root/client/service_config.json"
