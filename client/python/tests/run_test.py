@@ -107,7 +107,7 @@ class Watching:
         return self._inner.start(request, options, tell)
 
     def close(self) -> None:
-        pass
+        self._inner.close()
 
 
 class AsyncWatching:
@@ -272,14 +272,16 @@ class Sync(unittest.TestCase):
                     break
             go_on.wait(PATIENCE_SECONDS)
 
-        with i.Client(Watching(direct, on_call)) as client:
+        # With a channel of its own, which the end of the block must not take away.
+        with i.Client(service.address) as client:
+            client._connection = Watching(client.connection, on_call)
             self.assertRaises(KeyboardInterrupt, client.run, request("ctrl-c-4"), lambda _: done())
             left.set()
-            self.assertEqual(found("ctrl-c-4").state, i.OperationState.PENDING)
-            settling = [t for t in threading.enumerate() if t.name == "idempotency-run"]
-            go_on.set()
-            for thread in settling:
-                thread.join()
+        self.assertEqual(found("ctrl-c-4").state, i.OperationState.PENDING)
+        settling = [t for t in threading.enumerate() if t.name == "idempotency-run"]
+        go_on.set()
+        for thread in settling:
+            thread.join()
         self.assertEqual(found("ctrl-c-4").state, i.OperationState.COMPLETE)
 
     def test_a_cancelled_wait_ends_and_leaves_nothing(self) -> None:
