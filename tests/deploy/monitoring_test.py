@@ -21,6 +21,8 @@ import zlib
 from service import DEPLOY, PATIENCE_SECONDS, SOURCE, Service, run
 
 RULE = DEPLOY / "monitoring/prometheus_rule.yaml"
+# Of whoever takes backups.
+BACKUP_RULE = DEPLOY / "kubernetes/components/backups/alerts.yaml"
 DASHBOARD = DEPLOY / "monitoring/dashboard.json"
 RUNBOOK = DEPLOY / "RUNBOOK.md"
 CASES = pathlib.Path(__file__).with_name("alerts_test.yaml")
@@ -36,10 +38,12 @@ MAX_ROUNDS = 60
 
 
 def plain_rules() -> str:
-    """The rules file of a Prometheus without the operator, made as the file itself says."""
-    text = RULE.read_text("utf-8")
-    (command,) = re.findall(r"^#   (sed .*) deploy/monitoring/\S+ >", text, re.MULTILINE)
-    return run("bash", "-c", f"{command} {RULE}").stdout.decode()
+    """The rules file of a Prometheus without the operator, made as the files themselves say."""
+    rules = ""
+    for file in (RULE, BACKUP_RULE):
+        (command,) = re.findall(r"^#   (sed .*) deploy/\S+ >", file.read_text("utf-8"), re.M)
+        rules += run("bash", "-c", f"{command} {file}").stdout.decode()
+    return rules
 
 
 def alerts() -> dict:
@@ -258,12 +262,11 @@ class Live(unittest.TestCase):
         }
         self.assertGreater(len(wanted), len(alerts()) - 5)
         # Errors are counted from the first of their kind on: until then only the API knows them.
-        refused = 'idempotency_requests_total{outcome="overloaded"}'
-        self.assertIn(wanted.pop(refused, None), (refused,))
-        self.assertIn(
-            "ERROR_REASON_OVERLOADED",
-            (SOURCE / "protos/idempotency/v1/idempotency_service.proto").read_text("utf-8"),
-        )
+        api = (SOURCE / "protos/idempotency/v1/idempotency_service.proto").read_text("utf-8")
+        for reason in ("overloaded", "store_unavailable"):
+            refused = f'idempotency_requests_total{{outcome="{reason}"}}'
+            self.assertIn(wanted.pop(refused, None), (refused,))
+            self.assertIn(f"ERROR_REASON_{reason.upper()} ", api)
         self.assertEqual(self.empty(wanted), {})
 
     def test_notices_a_series_that_there_is_not(self):
