@@ -436,21 +436,103 @@ class Manifests(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr.decode())
         self.assertEqual(service.stop(), 0)
 
-        text = (DEPLOY / "kubernetes/components/backups/restore.yaml").read_bytes()
-        (job,), faults = check_schemas(text)
-        self.assertEqual(faults, "")
-        pod = job["spec"]["template"]["spec"]
-        self.assertEqual(not_restricted(pod), [])
-        for step in (*pod["initContainers"], *pod["containers"]):
-            words = [self.here(word) for word in (*step["command"], *step.get("args", []))]
-            if words[0] == "idempotencyctl":
-                words[0] = binary("IDEMPOTENCYCTL")
-                words.append(self.here("--response-keys=/etc/idempotencyd/response-keys"))
-            done = run(*words)
-            self.assertEqual(done.returncode, 0, done.stderr.decode())
         data = service.log.parent / "var/lib/idempotencyd"
+        self.carry_out("backups/restore.yaml", overlay)
         names = {path.name for path in data.iterdir()}
         self.assertEqual(names, {"store", "store.before-restore"})
+
+        # Of answers that are not sealed there is no Secret: its volume is empty.
+        shutil.rmtree(data / "store.before-restore")
+        keys = service.log.parent / "etc/idempotencyd/response-keys"
+        keys.unlink()
+        keys.mkdir()
+        faults = self.carry_out("backups/restore.yaml", overlay, code=1)
+        self.assertIn("2026-01", faults)
+
+    def test_plain_answers_are_restored_without_keys(self):
+        overlay = self.overlays["other"]
+        root = self.fill(overlay)
+        (root / "etc/idempotencyd/response-keys").unlink()
+        (root / "etc/idempotencyd/response-keys").mkdir()
+        data = root / "var/lib/idempotencyd"
+        backups = self.here(f"--backup_dir={overlay.flags()['backup_dir']}")
+        service = Service(
+            root,
+            [f"--data_dir={data / 'store'}", backups, "--listen=127.0.0.1:0", "--ballast_mb=0"],
+        )
+        self.addCleanup(service.stop)
+        done = service.ctl("backup")
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        self.assertEqual(service.stop(), 0)
+        self.carry_out("backups/restore.yaml", overlay)
+        self.assertTrue((data / "store.before-restore").is_dir())
+
+    def carry_out(self, job: str, overlay: Overlay, code: int = 0) -> str:
+        """Every step of a component's Job, as it is shipped; what the last of them says."""
+        text = (DEPLOY / "kubernetes/components" / job).read_bytes()
+        (document,), faults = check_schemas(text)
+        self.assertEqual(faults, "")
+        pod = document["spec"]["template"]["spec"]
+        self.assertEqual(not_restricted(pod), [])
+        volumes = {volume["name"]: volume for volume in pod["volumes"]}
+        of_the_set = {
+            mount["name"]: mount["mountPath"] for mount in overlay.container()["volumeMounts"]
+        }
+        steps = [*pod.get("initContainers", []), *pod["containers"]]
+        for number, step in enumerate(steps, start=1):
+            mounted = {mount["name"]: mount["mountPath"] for mount in step["volumeMounts"]}
+            self.assertLessEqual(set(mounted), set(volumes))
+            self.assertLessEqual(mounted.items(), of_the_set.items())
+            words = [*step.get("command", ["idempotencyd"]), *step.get("args", [])]
+            for path in re.findall(r"=(/(?:etc|var)/\S+)", " ".join(words)):
+                below = [place for place in mounted.values() if path.startswith(place)]
+                self.assertTrue(below, path)
+            programs = {
+                "idempotencyd": "IDEMPOTENCYD", "idempotencyctl": "IDEMPOTENCYCTL"
+            }  # fmt: skip
+            program = binary(programs[words[0]]) if words[0] in programs else words[0]
+            done = run(program, *[self.here(word) for word in words[1:]])
+            expected = code if number == len(steps) else 0
+            self.assertEqual(done.returncode, expected, done.stderr.decode())
+        self.assertEqual(
+            {"persistentVolumeClaim": {"claimName": "data-idempotencyd-0"}, "name": "data"},
+            volumes["data"],
+        )
+        return done.stderr.decode()
+
+    def test_everything_is_sealed_again_by_its_job(self):
+        overlay = self.overlays["other"]
+        service = self.start("other")
+        self.assertEqual(service.stop(), 0)
+        self.assertIn('"rewrapped"', self.carry_out("sealed-responses/rewrap.yaml", overlay))
+
+    def test_a_backup_that_hangs_does_not_keep_the_next_from_its_time(self):
+        spec = self.overlays["other"].one("CronJob", "idempotency-backup")["spec"]
+        self.assertEqual(spec["concurrencyPolicy"], "Forbid")
+        self.assertLess(spec["jobTemplate"]["spec"]["activeDeadlineSeconds"], 24 * 3600)
+
+    def test_the_runbook_names_what_there_is(self):
+        text = (DEPLOY / "RUNBOOK.md").read_text("utf-8")
+        overlay = self.overlays["other"]
+        (job,) = re.findall(r"--from=cronjob/(\S+)", text)
+        self.assertTrue(overlay.one("CronJob", job))
+        (secret,) = re.findall(r"create secret generic (\S+)", text)
+        self.assertIn(secret, self.text["other"].decode())
+        components = DEPLOY / "kubernetes/components"
+        shipped = {
+            name
+            for file in components.glob("*/re*.yaml")
+            for name in re.findall(r"^  name: (\S+)", file.read_text("utf-8"), re.M)
+        }
+        self.assertEqual(shipped, {"idempotency-restore", "idempotency-rewrap"})
+        self.assertLessEqual(set(re.findall(r"job/(idempotency-\w+)", text)), shipped)
+
+    def test_an_alert_tells_of_no_backup_where_some_are_to_be_taken(self):
+        for name, wanted in (("single", False), ("other", True)):
+            groups = self.overlays[name].one("PrometheusRule")["spec"]["groups"]
+            names = {rule["alert"] for group in groups for rule in group["rules"]}
+            self.assertIn("IdempotencyBackupOld", names)
+            self.assertEqual("IdempotencyBackupNever" in names, wanted)
 
     def test_configuration_is_valid(self):
         for name, overlay in self.overlays.items():
