@@ -44,7 +44,7 @@ inline constexpr uint64_t kMaxUnfinishedBytes = 16 * 1024 * 1024;
 inline constexpr uint64_t kMostUnfinishedBytes = 64 * 1024 * 1024;
 // For how long there have to be more: gRPC may have taken megabytes of a call that it has not begun
 // yet, where a machine is busy.
-inline constexpr core::Duration kEndlessPatience{20};
+inline constexpr core::Duration kEndlessPatience{100};
 // Bytes that may come of a peer that has no room for what is sent to it, and makes none.
 inline constexpr uint64_t kMaxDeafBytes = 256 * 1024;
 

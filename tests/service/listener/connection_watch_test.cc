@@ -23,7 +23,7 @@ Conduct EndlessLook(ConnectionWatch* watch, const SocketBytes& bytes, const Call
   const core::Duration late = kEndlessPatience - core::Duration(1);
   EXPECT_EQ(watch->Look(bytes, counts, kStart), Conduct::kFine);
   // Time forgives some bytes.
-  const SocketBytes more{.received = bytes.received + 100};
+  const SocketBytes more{.received = bytes.received + 500};
   EXPECT_EQ(watch->Look(more, counts, kStart + late), Conduct::kFine);
   return watch->Look(more, counts, kStart + kEndlessPatience);
 }
