@@ -12,7 +12,7 @@ SOURCE = pathlib.Path(__file__).parents[2]
 DEPLOY = SOURCE / "deploy"
 
 # Long enough for a busy machine; nothing waits that long unless something is wrong.
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 240
 
 
 def binary(variable: str) -> str:
