@@ -6,15 +6,14 @@
 #include <atomic>
 #include <chrono>
 #include <map>
-#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "grpcpp/grpcpp.h"
-#include "idempotency/v1/admin_service.grpc.pb.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
+#include "tests/e2e/shared_store.h"
 #include "tests/service/server/commands.h"
 #include "tests/support/postgres_process.h"
 #include "tests/support/server_process.h"
@@ -28,86 +27,24 @@ std::vector<std::string> On(const PostgresServer& postgres) {
   return {"--engine=postgres", "--postgres_uri=" + postgres.TcpUri("idempotency")};
 }
 
-class Caller {
- public:
-  explicit Caller(const ServerProcess& server)
-      : stub_(v1::IdempotencyService::NewStub(server.Channel())) {}
-
-  v1::ReserveResponse Send(const v1::ReserveRequest& request) {
-    grpc::ClientContext context;
-    v1::ReserveResponse response;
-    status_ = stub_->Reserve(&context, request, &response);
-    return response;
+// Asks again for as long as the store cannot say, or keeps newcomers away, as clients do.
+v1::ReserveResponse SendUntilAnswered(Caller& caller, const v1::ReserveRequest& request) {
+  for (;;) {
+    v1::ReserveResponse response = caller.Send(request);
+    const grpc::StatusCode code = caller.status().error_code();
+    if (code != grpc::UNAVAILABLE && code != grpc::RESOURCE_EXHAUSTED) return response;
+    std::this_thread::yield();
   }
-  v1::CompleteResponse Send(const v1::CompleteRequest& request) {
-    grpc::ClientContext context;
-    v1::CompleteResponse response;
-    status_ = stub_->Complete(&context, request, &response);
-    return response;
-  }
-  // Asks again for as long as the store cannot say, or keeps newcomers away, as clients do.
-  template <typename Request>
-  auto SendUntilAnswered(const Request& request) {
-    for (;;) {
-      auto response = Send(request);
-      const grpc::StatusCode code = status_.error_code();
-      if (code != grpc::UNAVAILABLE && code != grpc::RESOURCE_EXHAUSTED) return response;
-      std::this_thread::yield();
-    }
-  }
-  const grpc::Status& status() const { return status_; }
-
- private:
-  const std::unique_ptr<v1::IdempotencyService::Stub> stub_;
-  grpc::Status status_;
-};
+}
 
 TEST(PostgresE2e, ALifeCycleOverTwoServersAndTheDeathOfOne) {
   const PostgresServer postgres;
-  ServerProcess one(On(postgres));
-  ServerProcess two(On(postgres));
-  Caller first(one);
-  Caller second(two);
-  const v1::ReserveResponse held = first.Send(Reserve("a"));
-  ASSERT_TRUE(first.status().ok()) << first.status().error_message();
-  ASSERT_EQ(held.outcome(), v1::RESERVE_OUTCOME_ACQUIRED);
-  EXPECT_EQ(second.Send(Reserve("a", "2")).outcome(), v1::RESERVE_OUTCOME_IN_PROGRESS);
-  EXPECT_EQ(second.Send(Reserve("a")).outcome(), v1::RESERVE_OUTCOME_ALREADY_HELD);
-
-  // The server that granted it is gone, and the other one takes the report.
-  one.Kill();
-  second.Send(Complete("a", held.lease().fencing_token(), "done by the first"));
-  EXPECT_TRUE(second.status().ok()) << second.status().error_message();
-  one.Start();
-  Caller again(one);
-  const v1::ReserveResponse replay = again.Send(Reserve("a", "3"));
-  EXPECT_EQ(replay.outcome(), v1::RESERVE_OUTCOME_COMPLETED);
-  EXPECT_EQ(replay.operation().response().body(), "done by the first");
-  EXPECT_GT(again.Send(Reserve("b")).lease().fencing_token(), held.lease().fencing_token());
-  EXPECT_EQ(one.Terminate(), 0);
-  EXPECT_EQ(two.Terminate(), 0);
+  testing::ALifeCycleOverTwoServersAndTheDeathOfOne(On(postgres));
 }
 
 TEST(PostgresE2e, OfTwoWhoClaimOneKeyOnTwoServersOneWins) {
   const PostgresServer postgres;
-  ServerProcess one(On(postgres));
-  ServerProcess two(On(postgres));
-  constexpr size_t kKeys = 200;
-  std::vector<std::atomic<int>> wins(kKeys);
-  std::vector<std::thread> claimers;
-  for (int claimer = 0; claimer < 4; ++claimer) {
-    claimers.emplace_back([&, claimer] {
-      Caller caller(claimer % 2 == 0 ? one : two);
-      for (size_t i = 0; i < kKeys; ++i) {
-        const v1::ReserveResponse response =
-            caller.Send(Reserve("k" + std::to_string(i), std::to_string(claimer)));
-        EXPECT_TRUE(caller.status().ok()) << caller.status().error_message();
-        if (response.outcome() == v1::RESERVE_OUTCOME_ACQUIRED) ++wins[i];
-      }
-    });
-  }
-  for (std::thread& claimer : claimers) claimer.join();
-  for (size_t i = 0; i < kKeys; ++i) EXPECT_EQ(wins[i], 1) << "key " << i;
+  testing::OfTwoWhoClaimOneKeyOnTwoServersOneWins(On(postgres));
 }
 
 TEST(PostgresE2e, WhoWaitsOnOneServerHearsOfTheEndOnAnother) {
@@ -162,13 +99,13 @@ TEST(PostgresE2e, APrimaryThatIsKilledUnderLoadHasLostNothingThatWasAcknowledged
   uint64_t newest = 0;
   for (const Facts& known : facts) {
     for (const auto& [key, token] : known) {
-      const v1::ReserveResponse replay = caller.SendUntilAnswered(Reserve(key, "later"));
+      const v1::ReserveResponse replay = SendUntilAnswered(caller, Reserve(key, "later"));
       EXPECT_EQ(replay.outcome(), v1::RESERVE_OUTCOME_COMPLETED) << key;
       EXPECT_EQ(replay.operation().response().body(), key);
       newest = std::max(newest, token);
     }
   }
-  EXPECT_GT(caller.SendUntilAnswered(Reserve("after")).lease().fencing_token(), newest);
+  EXPECT_GT(SendUntilAnswered(caller, Reserve("after")).lease().fencing_token(), newest);
   EXPECT_EQ(server.Terminate(), 0);
 }
 
