@@ -275,7 +275,7 @@ class Manifests(unittest.TestCase):
                 self.assertEqual(volumes, mounted)
 
     def test_grace_is_longer_than_the_drain(self):
-        source = (SOURCE / "service/main.cc").read_text("utf-8")
+        source = (SOURCE / "service/process/process.h").read_text("utf-8")
         (drain,) = re.findall(r"kDrainTimeout = absl::Seconds\((\d+)\)", source)
         for name, overlay in self.overlays.items():
             with self.subTest(overlay=name):

@@ -117,12 +117,12 @@ class Unit(unittest.TestCase):
         self.assertEqual(status, 0, said)
 
     def test_stopping_takes_no_longer_than_it_may(self):
-        source = (SOURCE / "service/main.cc").read_text("utf-8")
+        source = (SOURCE / "service/process/process.h").read_text("utf-8")
         (drain,) = re.findall(r"kDrainTimeout = absl::Seconds\((\d+)\)", source)
         self.assertGreater(int(setting(self.text, "TimeoutStopSec").rstrip("s")), int(drain) + 5)
 
     def test_wrong_usage_is_not_tried_again(self):
-        source = (SOURCE / "service/main.cc").read_text("utf-8")
+        source = (SOURCE / "service/process/exit_codes.h").read_text("utf-8")
         (code,) = re.findall(r"kExitWrongUsage = (\d+)", source)
         self.assertEqual(setting(self.text, "RestartPreventExitStatus"), code)
 

@@ -83,7 +83,7 @@ LAYERS = [
 
 # Who opens an engine, or has it copied: nobody else in the service knows that there are several.
 ENGINE_OPENERS = re.compile(
-    r"service/(?:flags|main|server|backup_keeper|front/backup_service)\.(?:cc|h)")
+    r"service/(?:flags|server|backup_keeper|front/backup_service|process/\w+)\.(?:cc|h)")
 ENGINE_HEADERS = re.compile(r"keystore/engine/(?:open_any_engine|open_engine|engine|backup|backup_values)\.h")
 
 # --- Calls --------------------------------------------------------------------------------------

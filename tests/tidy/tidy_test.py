@@ -35,7 +35,7 @@ CASES = [
      "#include <grpcpp/grpcpp.h>\n", "grpcpp"),
     ("the service does not know engines", checks.layers, "service/front/handlers.cc",
      "#include \"keystore/engine/open_engine.h\"\n", "open_engine.h"),
-    ("main opens one", checks.layers, "service/main.cc",
+    ("the process opens one", checks.layers, "service/process/setup.cc",
      "#include \"keystore/engine/open_engine.h\"\n", None),
     ("the service does not know clients", checks.layers, "service/server.cc",
      "#include \"client/ctl/table.h\"\n", "client/ctl/table.h"),

@@ -1,0 +1,23 @@
+// What idempotencyd does instead of serving: programs that read a backup back, make a store out of
+// one, or seal a store anew. No server may have the store open meanwhile.
+//
+// Each tells its progress in the log, writes its act to the audit, and returns the exit code.
+#ifndef IDEMPOTENCY_SERVICE_PROCESS_STORE_PROGRAMS_H_
+#define IDEMPOTENCY_SERVICE_PROCESS_STORE_PROGRAMS_H_
+
+#include "service/process/setup.h"
+
+namespace idempotency::service {
+
+// --verify_backup: reads it whole.
+int VerifyBackup(Setup* setup);
+
+// --restore_backup: to an empty --data_dir.
+int RestoreBackup(Setup* setup);
+
+// --rewrap: seals what is stored with the current response key.
+int Rewrap(Setup* setup);
+
+}  // namespace idempotency::service
+
+#endif  // IDEMPOTENCY_SERVICE_PROCESS_STORE_PROGRAMS_H_
