@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
+#include <sstream>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -86,12 +88,33 @@ double MibIn(pid_t pid, const std::string& name) {
 // From here on VmHWM is the most since now.
 void ForgetPeak(pid_t pid) { std::ofstream(ProcOf(pid, "clear_refs")) << "5"; }
 
-int SocketsOf(pid_t pid) {
+// "socket:[INODE]" of each connection of the well-behaved that is up. Attackers come from other
+// addresses, or have closed what is not.
+std::set<std::string> SocketsOfTheWellBehaved() {
+  constexpr char kFromThisHost[] = "0100007F";  // 127.0.0.1, lowest byte first
+  constexpr char kEstablished[] = "01";
+  std::set<std::string> sockets;
+  std::ifstream table("/proc/net/tcp");
+  for (std::string line; std::getline(table, line);) {
+    std::istringstream fields(line);
+    std::string number, local, remote, state, queues, timer, retransmits, user, timeout, inode;
+    fields >> number >> local >> remote >> state >> queues >> timer >> retransmits >> user >>
+        timeout >> inode;
+    if (state == kEstablished && remote.rfind(kFromThisHost, 0) == 0) {
+      sockets.insert("socket:[" + inode + "]");
+    }
+  }
+  return sockets;
+}
+
+// The server's sockets but for those of the well-behaved, who may connect again at any time.
+int OtherSocketsOf(pid_t pid) {
   int sockets = 0;
   std::error_code error;
+  const std::set<std::string> well_behaved = SocketsOfTheWellBehaved();
   for (const auto& entry : std::filesystem::directory_iterator(ProcOf(pid, "fd"), error)) {
     const std::string target = std::filesystem::read_symlink(entry, error).string();
-    sockets += target.rfind("socket:", 0) == 0 ? 1 : 0;
+    sockets += target.rfind("socket:", 0) == 0 && well_behaved.count(target) == 0 ? 1 : 0;
   }
   return sockets;
 }
@@ -127,7 +150,7 @@ class Field {
   // "" or what is wrong; prints what was measured.
   std::string Try(const Attack& attack) {
     const double before = MibIn(daemon_.pid(), "VmRSS");
-    const int sockets = SocketsOf(daemon_.pid());
+    const int sockets = OtherSocketsOf(daemon_.pid());
     Measured measured;
     for (int i = 0; i < kTries; ++i) {
       measured = Measure(attack, before);
@@ -196,7 +219,7 @@ class Field {
     const std::string wrong = sizes_.judged ? JudgeRates(attack, measured) : "";
     if (!wrong.empty()) return wrong;
     const int64_t patience = MonotonicNanos() + 60 * bench::kNanosPerSecond;
-    while (SocketsOf(daemon_.pid()) > sockets) {
+    while (OtherSocketsOf(daemon_.pid()) > sockets) {
       if (MonotonicNanos() > patience) return "sockets of ended connections are still open";
       bench::SleepUntil(MonotonicNanos() + 20 * kNanosPerMilli);
     }
