@@ -14,7 +14,7 @@ def openssl(*words, stdin: bytes = b"") -> bytes:
     return done.stdout
 
 
-def make_certificate(directory: pathlib.Path, names: list):
+def make_certificate(directory: pathlib.Path, names: list, usage: str = "serverAuth"):
     """tls.crt, tls.key and ca.crt for these DNS names, as in the Secret of a Certificate."""
     directory.mkdir(parents=True)
     curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
@@ -27,7 +27,7 @@ def make_certificate(directory: pathlib.Path, names: list):
     extensions = directory / "extensions"
     alternatives = ",".join(f"DNS:{name}" for name in names)
     extensions.write_text(
-        f"subjectAltName=critical,{alternatives}\nextendedKeyUsage=serverAuth\n", "utf-8"
+        f"subjectAltName=critical,{alternatives}\nextendedKeyUsage={usage}\n", "utf-8"
     )
     leaf = openssl(
         "x509", "-req", "-CA", directory / "ca.crt", "-CAkey", authority, "-CAcreateserial",

@@ -17,9 +17,11 @@ import unittest
 
 from credentials import Cluster, make_certificate
 from service import DEPLOY, SOURCE, Service, binary, run
+from stores import Etcd, Postgres
 
 SCHEMAS = SOURCE / "tests/deploy/schemas"
 SKIPPED = 77
+OVERLAYS = ("dev", "single", "replicated-etcd", "replicated-postgres")
 
 MIB = 1 << 20
 UNITS = {"Mi": MIB, "Gi": MIB << 10}
@@ -62,8 +64,12 @@ class Overlay:
             raise AssertionError(f"{len(found)} of {kind} {name}")
         return found[0]
 
+    def workload(self) -> dict:
+        (found,) = self.all("StatefulSet") + self.all("Deployment")
+        return found
+
     def pod(self) -> dict:
-        return self.one("StatefulSet")["spec"]["template"]["spec"]
+        return self.workload()["spec"]["template"]["spec"]
 
     def container(self) -> dict:
         (container,) = self.pod()["containers"]
@@ -123,7 +129,7 @@ class Manifests(unittest.TestCase):
         edited = overlays / "other/kustomization.yaml"
         text = edited.read_text("utf-8").replace("  # - ../../", "  - ../../")
         edited.write_text(text.replace(": idempotency\n", ": elsewhere\n", 1), "utf-8")
-        cls.text = {name: render(overlays / name) for name in ("dev", "single", "other")}
+        cls.text = {name: render(overlays / name) for name in (*OVERLAYS, "other")}
         # All at once: it is the compiler's start that takes its time.
         documents, cls.faults = check_schemas(b"---\n".join(cls.text.values()))
         cls.overlays = {}
@@ -147,6 +153,9 @@ class Manifests(unittest.TestCase):
         cls.cluster = Cluster(secrets / "cluster", issuer)
         (secrets / "callers").mkdir()
         (secrets / "callers/cluster.jwks").write_text(cls.cluster.jwks(), "utf-8")
+        # The same authority for both sides.
+        make_certificate(secrets / "etcd", ["localhost"], "serverAuth,clientAuth")
+        make_certificate(secrets / "postgres", ["localhost"])
         keys = secrets / "response-keys"
         keys.mkdir()
         (keys / "2026-01.key").write_text("5e" * 32, "utf-8")
@@ -237,7 +246,22 @@ class Manifests(unittest.TestCase):
                     self.assertTrue(selector["matchLabels"])
                 egress = [policy for policy in policies if "egress" in policy["spec"]]
                 names = [policy["metadata"]["name"] for policy in egress]
-                self.assertEqual(names, ["idempotency-backup"] if name == "other" else [])
+                callers = {"other": ["idempotency-backup"]}
+                if name.startswith("replicated-"):
+                    callers[name] = ["idempotencyd-store"]
+                self.assertEqual(names, callers.get(name, []))
+
+    def test_replicas_reach_their_store_and_nothing_else(self):
+        for name, port in (("replicated-etcd", 2379), ("replicated-postgres", 5432)):
+            with self.subTest(overlay=name):
+                overlay = self.overlays[name]
+                store, names = overlay.one("NetworkPolicy", "idempotencyd-store")["spec"]["egress"]
+                self.assertEqual(store["ports"], [{"port": port}])
+                self.assertEqual({rule["port"] for rule in names["ports"]}, {53})
+                (peer,) = store["to"]
+                namespace = peer["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]
+                hosts = " ".join(overlay.container()["args"])
+                self.assertRegex(hosts, rf"\b[\w-]+\.\w+\.{namespace}\.svc\b")
 
     # --- One store, one writer -------------------------------------------------------------------
 
@@ -251,6 +275,28 @@ class Manifests(unittest.TestCase):
                 spec["persistentVolumeClaimRetentionPolicy"],
                 {"whenDeleted": "Retain", "whenScaled": "Retain"},
             )
+
+    def test_replicas_are_apart_and_replaced_one_by_one(self):
+        for name in ("replicated-etcd", "replicated-postgres"):
+            with self.subTest(overlay=name):
+                overlay = self.overlays[name]
+                spec = overlay.one("Deployment")["spec"]
+                self.assertGreater(spec["replicas"], 1)
+                self.assertEqual(
+                    spec["strategy"]["rollingUpdate"], {"maxSurge": 1, "maxUnavailable": 0}
+                )
+                apart = overlay.pod()["affinity"]["podAntiAffinity"]
+                for rule in apart["preferredDuringSchedulingIgnoredDuringExecution"]:
+                    wanted = rule["podAffinityTerm"]["labelSelector"]["matchLabels"]
+                    self.assertTrue(wanted)
+                    labels = spec["template"]["metadata"]["labels"]
+                    self.assertLessEqual(wanted.items(), labels.items())
+                # Nothing is kept in a pod, and no pod stands for another.
+                self.assertNotIn("data_dir", overlay.flags())
+                self.assertEqual(overlay.all("StatefulSet"), [])
+                self.assertLess(
+                    overlay.one("PodDisruptionBudget")["spec"]["maxUnavailable"], spec["replicas"]
+                )
 
     def test_data_lies_on_the_volume(self):
         for name in ("single", "other"):
@@ -266,7 +312,7 @@ class Manifests(unittest.TestCase):
     def test_what_is_mounted_is_there(self):
         for name, overlay in self.overlays.items():
             with self.subTest(overlay=name):
-                set_spec = overlay.one("StatefulSet")["spec"]
+                set_spec = overlay.workload()["spec"]
                 volumes = {volume["name"] for volume in overlay.pod().get("volumes", [])}
                 volumes |= {
                     claim["metadata"]["name"] for claim in set_spec.get("volumeClaimTemplates", [])
@@ -296,7 +342,7 @@ class Manifests(unittest.TestCase):
     def test_selectors_find_the_pod(self):
         for name, overlay in self.overlays.items():
             with self.subTest(overlay=name):
-                labels = overlay.one("StatefulSet")["spec"]["template"]["metadata"]["labels"]
+                labels = overlay.workload()["spec"]["template"]["metadata"]["labels"]
                 selectors = [service["spec"]["selector"] for service in overlay.all("Service")]
                 selectors.append(
                     overlay.one("PodDisruptionBudget")["spec"]["selector"]["matchLabels"]
@@ -311,7 +357,7 @@ class Manifests(unittest.TestCase):
                     self.assertLessEqual(selector.items(), labels.items())
 
     def test_prometheus_finds_the_metrics(self):
-        for name in ("single", "other"):
+        for name in sorted(set(self.overlays) - {"dev"}):
             overlay = self.overlays[name]
             monitor = overlay.one("ServiceMonitor")["spec"]
             wanted = monitor["selector"]["matchLabels"]
@@ -347,7 +393,8 @@ class Manifests(unittest.TestCase):
                 self.assertLessEqual(set(overlay.flags()), known)
 
     def test_certificate_is_for_the_service_in_its_namespace(self):
-        for name, namespace in (("single", "idempotency"), ("other", "elsewhere")):
+        for name in sorted(set(self.overlays) - {"dev"}):
+            namespace = "elsewhere" if name == "other" else "idempotency"
             overlay = self.overlays[name]
             certificate = overlay.one("Certificate")
             self.assertEqual(certificate["metadata"]["namespace"], namespace)
@@ -396,10 +443,13 @@ class Manifests(unittest.TestCase):
         config = root / "etc/idempotencyd/config/config.yaml"
         text = config.read_text("utf-8")
         config.write_text(text.replace("access:\n", "access:\n" + more), "utf-8")
-        arguments = [self.here(word) for word in overlay.container()["args"]]
-        # The only change: on loopback, on any free port.
+        return self.run_pod(root, overlay, lambda word: word, {})
+
+    def run_pod(self, directory, overlay: Overlay, elsewhere, environment: dict) -> Service:
+        arguments = [elsewhere(self.here(word)) for word in overlay.container()["args"]]
+        # The only change of our own: on loopback, on any free port.
         arguments = [re.sub(r"=0\.0\.0\.0:\d+$", "=127.0.0.1:0", word) for word in arguments]
-        service = Service(root, arguments)
+        service = Service(directory, arguments, environment)
         self.addCleanup(service.stop)
         return service
 
@@ -560,6 +610,52 @@ class Manifests(unittest.TestCase):
 
     def test_sealed_starts_and_is_ready_and_stops(self):
         self.check_life("other")
+
+    def check_replicas(self, name: str, elsewhere, environment: dict):
+        """Two pods on one store: ready, and one knows what was reserved through the other."""
+        overlay = self.overlays[name]
+        root = self.fill(overlay)
+        token = root / "token"
+        account = self.cluster.token("payments:api", "idempotencyd", int(time.time()))
+        token.write_text(account, "utf-8")
+        ctl = [f"--ca={root / 'etc/idempotencyd/tls/ca.crt'}", f"--token-file={token}",
+               "--server-name=idempotencyd.idempotency.svc"]  # fmt: skip
+        pods = []
+        for pod in ("one", "other"):
+            (root / pod).mkdir()
+            pods.append(self.run_pod(root / pod, overlay, elsewhere, environment))
+            for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+                self.assertTrue(self.probe(pods[-1], overlay.container()[probe]), probe)
+        acquired = pods[0].ctl(
+            *ctl, "reserve", "payments.stripe", "acct-1", "order-1",
+            f"--fingerprint=sha256/bytes-1:{'00' * 32}",
+        )  # fmt: skip
+        self.assertEqual(acquired.returncode, 0, acquired.stderr.decode())
+        # A pod that goes takes nothing along.
+        self.assertEqual(pods[0].stop(), 0)
+        seen = pods[1].ctl(*ctl, "get", "payments.stripe", "acct-1", "order-1")
+        self.assertIn("PENDING", seen.stdout.decode(), seen.stderr.decode())
+        self.assertEqual(pods[1].stop(), 0)
+
+    def test_replicas_on_etcd_know_of_each_other(self):
+        etcd = Etcd(self.secrets / "etcd")
+        self.addCleanup(etcd.stop)
+        self.check_replicas(
+            "replicated-etcd",
+            lambda word: re.sub(r"(--etcd_endpoints)=.*", rf"\1=localhost:{etcd.port}", word),
+            {},
+        )
+
+    def test_replicas_on_postgres_know_of_each_other(self):
+        postgres = Postgres(self.secrets / "postgres")
+        self.addCleanup(postgres.stop)
+        (variable,) = self.overlays["replicated-postgres"].container()["env"]
+        self.assertEqual(variable["valueFrom"]["secretKeyRef"]["key"], "password")
+        self.check_replicas(
+            "replicated-postgres",
+            lambda word: re.sub(r"@[^/]+/idem", f"@localhost:{postgres.port}/idem", word),
+            {variable["name"]: Postgres.PASSWORD},
+        )
 
     def test_service_accounts_may_what_the_rules_say(self):
         service = self.start("single")

@@ -29,9 +29,9 @@ def run(*words, stdin: bytes = b"", **more) -> subprocess.CompletedProcess:
 
 
 class Service:
-    """Runs with `arguments` until stop(); `directory` takes its log."""
+    """Runs with `arguments`, and `environment` besides ours, until stop(); `directory` takes its log."""
 
-    def __init__(self, directory: pathlib.Path, arguments: list):
+    def __init__(self, directory: pathlib.Path, arguments: list, environment: dict | None = None):
         self.log = directory / "log"
         port_file = directory / "port"
         with open(self.log, "wb") as log:
@@ -39,6 +39,7 @@ class Service:
                 [binary("IDEMPOTENCYD"), *arguments, f"--port_file={port_file}"],
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                env={**os.environ, **(environment or {})},
             )
         self._await(port_file.exists)
         # The log is written by a thread of its own, a little later.
