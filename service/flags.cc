@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "service/exporter/http_listener.h"
 #include "service/log.h"
+#include "service/offline_progress.h"
 
 namespace idempotency::service {
 namespace {
@@ -160,6 +161,10 @@ constexpr Row kRows[] = {
      "Do not serve: make the store --data_dir, which must not be there yet, out of the backup\n"
      "of this id, or `latest`, and exit. What was pending in it becomes UNRESOLVED; operations\n"
      "begun before now of which it knows nothing are TOO_OLD where operation_age shows it."},
+    {"progress", &Flags::progress,
+     "How far --verify_backup, --restore_backup and --rewrap are: auto is a line that is\n"
+     "written over where standard error is a terminal, and else lines of the log; always is\n"
+     "the one, never the other."},
     {"core_dumps", &Flags::core_dumps,
      "For debugging: let the system write core dumps, and other processes of this user look\n"
      "into this one. They show answers, progress, credentials and keys."},
@@ -334,6 +339,10 @@ absl::Status Check(const Flags& flags) {
   if (flags.tls_min_version != "1.2" && flags.tls_min_version != "1.3") {
     return Wrong(
         absl::StrCat("--tls_min_version=", flags.tls_min_version, " is neither 1.3 nor 1.2."));
+  }
+  if (!IsProgressMode(flags.progress)) {
+    return Wrong(
+        absl::StrCat("--progress=", flags.progress, " is none of auto, always and never."));
   }
   if (flags.audit_log.empty()) {
     return Wrong("--audit_log must not be empty: name a file, or stderr.");

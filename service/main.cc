@@ -1,6 +1,7 @@
 // idempotencyd: which program the command line asks for. What each does is in process/; what is
 // served is in server.h.
 #include <openssl/rand.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <iostream>
@@ -12,6 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "service/config.h"
 #include "service/flags.h"
+#include "service/offline_progress.h"
 #include "service/process/daemon.h"
 #include "service/process/exit_codes.h"
 #include "service/process/process.h"
@@ -33,6 +35,12 @@ void FillWithRandomBytes(char* bytes, size_t size) {
 int Complain(const absl::Status& wrong_usage) {
   std::cerr << "idempotencyd: " << std::string(wrong_usage.message()) << std::endl;
   return kExitWrongUsage;
+}
+
+// Where how far it is may be drawn; null: nowhere.
+std::ostream* TerminalOf(const Flags& flags) {
+  const bool terminal = isatty(STDERR_FILENO) == 1;
+  return DrawsProgress(flags.progress, terminal, std::getenv("TERM")) ? &std::cerr : nullptr;
 }
 
 int CheckConfig(const std::string& path) {
@@ -61,9 +69,10 @@ int Main(int argc, char** argv) {
   // Before there is a thread.
   const sigset_t signals = BlockSignals();
   Setup setup(*flags, &FillWithRandomBytes, &std::cerr);
-  if (!flags->verify_backup.empty()) return VerifyBackup(&setup);
-  if (!flags->restore_backup.empty()) return RestoreBackup(&setup);
-  if (flags->rewrap) return Rewrap(&setup);
+  std::ostream* const terminal = TerminalOf(*flags);
+  if (!flags->verify_backup.empty()) return VerifyBackup(&setup, terminal);
+  if (!flags->restore_backup.empty()) return RestoreBackup(&setup, terminal);
+  if (flags->rewrap) return Rewrap(&setup, terminal);
   return Daemon(&setup, signals, IDEMPOTENCY_VERSION).Run();
 }
 

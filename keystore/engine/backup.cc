@@ -23,6 +23,7 @@
 #include "keystore/engine/durable_file.h"
 #include "keystore/engine/engine_log.h"
 #include "keystore/engine/epoch_files.h"
+#include "keystore/engine/read_meter.h"
 #include "keystore/engine/record_sealer.h"
 #include "keystore/engine/rocksdb_backup.h"
 #include "keystore/engine/rocksdb_engine.h"
@@ -43,6 +44,8 @@ constexpr std::string_view kMade = "\nmade ";
 // How often progress is told and stopping is asked for.
 constexpr uint64_t kBytesTold = uint64_t{4} << 20;
 constexpr uint64_t kRecordsTold = 10'000;
+// Files are read back and restored without a word for each piece: a hundred for all of it.
+constexpr uint64_t kTimesTold = 100;
 
 std::string_view View(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
 
@@ -75,16 +78,30 @@ absl::Status CheckDirectory(const std::string& directory) {
       absl::StrCat("backup_dir ", directory, " is not a directory; name the one with the backups"));
 }
 
+// `meter` counts what verifying and restoring read; null: nobody asks.
 absl::StatusOr<std::unique_ptr<rocksdb::BackupEngineReadOnly>> OpenToRead(
-    const std::string& directory) {
+    const std::string& directory, const std::shared_ptr<ReadMeter>& meter) {
   if (absl::Status status = CheckDirectory(directory); !status.ok()) return status;
+  rocksdb::BackupEngineOptions options = EngineOptionsOf(directory, nullptr);
+  options.backup_rate_limiter = meter;
+  options.restore_rate_limiter = meter;
   rocksdb::BackupEngineReadOnly* raw = nullptr;
-  const rocksdb::IOStatus opened = rocksdb::BackupEngineReadOnly::Open(
-      EngineOptionsOf(directory, nullptr), rocksdb::Env::Default(), &raw);
+  const rocksdb::IOStatus opened =
+      rocksdb::BackupEngineReadOnly::Open(options, rocksdb::Env::Default(), &raw);
   if (!opened.ok()) {
     return ToStatus(opened, absl::StrCat("cannot read the backups in ", directory));
   }
   return std::unique_ptr<rocksdb::BackupEngineReadOnly>(raw);
+}
+
+// From here on the bytes that are read are those of this stage.
+void BeginStage(BackupStage stage, const rocksdb::BackupInfo& info, const TellBackup& tell,
+                ReadMeter& meter) {
+  const uint64_t size = info.size;
+  tell(BackupProgress{.stage = stage, .estimated_bytes = size});
+  meter.Begin(size / kTimesTold + 1, [stage, size, tell](uint64_t bytes) {
+    tell(BackupProgress{.stage = stage, .bytes = bytes, .estimated_bytes = size});
+  });
 }
 
 // The backup of this id, or the newest.
@@ -231,7 +248,9 @@ absl::StatusOr<VerifiedBackup> ReadBack(const rocksdb::BackupInfo& info,
 
 absl::StatusOr<VerifiedBackup> VerifyFound(const rocksdb::BackupEngineReadOnly& backups,
                                            const rocksdb::BackupInfo& info,
-                                           const EngineOptions& options, const TellBackup& tell) {
+                                           const EngineOptions& options, const TellBackup& tell,
+                                           ReadMeter& meter) {
+  BeginStage(BackupStage::kVerifying, info, tell, meter);
   const rocksdb::IOStatus whole =
       backups.VerifyBackup(info.backup_id, /*verify_with_checksum=*/true);
   if (!whole.ok()) return DamagedError(info, whole.ToString());
@@ -381,7 +400,7 @@ absl::StatusOr<VerifiedBackup> TakeBackup(rocksdb::DB& db, const BackupFacts& fa
 }
 
 absl::StatusOr<std::vector<Backup>> ListBackups(const std::string& directory) {
-  const auto backups = OpenToRead(directory);
+  const auto backups = OpenToRead(directory, nullptr);
   if (!backups.ok()) return backups.status();
   std::vector<rocksdb::BackupInfo> infos;
   (*backups)->GetBackupInfo(&infos);
@@ -395,16 +414,18 @@ absl::StatusOr<std::vector<Backup>> ListBackups(const std::string& directory) {
 
 absl::StatusOr<VerifiedBackup> VerifyBackup(const std::string& directory, uint32_t id,
                                             const EngineOptions& options, const TellBackup& tell) {
-  const auto backups = OpenToRead(directory);
+  const auto meter = std::make_shared<ReadMeter>();
+  const auto backups = OpenToRead(directory, meter);
   if (!backups.ok()) return backups.status();
   const absl::StatusOr<rocksdb::BackupInfo> info = FindBackup(**backups, directory, id);
   if (!info.ok()) return info.status();
-  return VerifyFound(**backups, *info, options, tell);
+  return VerifyFound(**backups, *info, options, tell, *meter);
 }
 
 absl::StatusOr<VerifiedBackup> RestoreBackup(const std::string& directory, uint32_t id,
                                              const EngineOptions& options, const TellBackup& tell) {
-  const auto backups = OpenToRead(directory);
+  const auto meter = std::make_shared<ReadMeter>();
+  const auto backups = OpenToRead(directory, meter);
   if (!backups.ok()) return backups.status();
   const absl::StatusOr<rocksdb::BackupInfo> info = FindBackup(**backups, directory, id);
   if (!info.ok()) return info.status();
@@ -416,11 +437,11 @@ absl::StatusOr<VerifiedBackup> RestoreBackup(const std::string& directory, uint3
     return absl::FailedPreconditionError(
         absl::StrCat("data_dir ", data_dir, ": the directory above it does not exist; create it"));
   }
-  absl::StatusOr<VerifiedBackup> verified = VerifyFound(**backups, *info, options, tell);
+  absl::StatusOr<VerifiedBackup> verified = VerifyFound(**backups, *info, options, tell, *meter);
   if (!verified.ok()) return verified;
   const std::string aside = data_dir + ".restoring";
   if (absl::Status status = MakeEmpty(aside); !status.ok()) return status;
-  tell(BackupProgress{.stage = BackupStage::kRestoring, .estimated_bytes = info->size});
+  BeginStage(BackupStage::kRestoring, *info, tell, *meter);
   const std::string db = aside + "/db";
   const rocksdb::IOStatus copied = (*backups)->RestoreDBFromBackup(info->backup_id, db, db);
   if (!copied.ok()) return ToStatus(copied, absl::StrCat("cannot copy the backup to ", db));

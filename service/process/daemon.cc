@@ -40,7 +40,7 @@ int Daemon::Run() {
   RaiseDescriptorLimit();
   if (const absl::Status status = Start(); !status.ok()) return setup_->CannotStart(status);
   const int exit_code = WaitForEnd();
-  LetSignalsEndTheDrain();
+  LetSignalsEndIt();
   Watchdog watchdog;
   server_->Drain();
   exposition_.Detach();

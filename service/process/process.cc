@@ -22,7 +22,7 @@ sigset_t BlockSignals() {
   return signals;
 }
 
-void LetSignalsEndTheDrain() {
+void LetSignalsEndIt() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);

@@ -21,9 +21,10 @@ inline constexpr absl::Duration kDrainTimeout = absl::Seconds(25);
 // that would end the process for nothing.
 sigset_t BlockSignals();
 
-// A second SIGTERM or Ctrl-C ends the process at once. Nothing else that may come does: not a
-// reload, and not the news that the engine has died, which the exit code tells.
-void LetSignalsEndTheDrain();
+// From now on SIGTERM or Ctrl-C ends the process at once: while it drains, that is a second one.
+// Nothing else that may come does: not a reload, and not the news that the engine has died, which
+// the exit code tells.
+void LetSignalsEndIt();
 
 // Memory holds answers, progress, credentials and keys: none of it goes into a core dump, and no
 // other process of the same user looks at it.

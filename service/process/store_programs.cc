@@ -1,6 +1,8 @@
 #include "service/process/store_programs.h"
 
 #include <cstdint>
+#include <optional>
+#include <ostream>
 #include <string>
 #include <string_view>
 
@@ -10,7 +12,9 @@
 #include "keystore/clock.h"
 #include "keystore/engine/backup.h"
 #include "keystore/engine/open_engine.h"
+#include "service/offline_progress.h"
 #include "service/process/exit_codes.h"
+#include "service/process/process.h"
 
 namespace idempotency::service {
 namespace {
@@ -20,15 +24,6 @@ uint32_t BackupId(const std::string& name) {
   uint32_t id = 0;
   if (name != Flags::kLatestBackup) (void)absl::SimpleAtoi(name, &id);
   return id;
-}
-
-void TellBackup(Log* log, const keystore::BackupProgress& progress) {
-  log->Write(LogLevel::kInfo,
-             progress.stage == keystore::BackupStage::kRestoring ? "restoring" : "verifying",
-             {{"bytes", progress.bytes},
-              {"estimated_bytes", progress.estimated_bytes},
-              {"records", progress.records},
-              {"estimated_records", progress.estimated_records}});
 }
 
 void TellBackupDone(Log* log, std::string_view event, const keystore::VerifiedBackup& done) {
@@ -54,23 +49,68 @@ void TellRewrap(Log* log, std::string_view event, const keystore::RewrapProgress
               {"unreadable", progress.unreadable}});
 }
 
+// All files first, then what is in them.
+std::string LineOf(const keystore::BackupProgress& progress) {
+  if (progress.stage == keystore::BackupStage::kRestoring) {
+    return BytesProgress("restoring", progress.bytes, progress.estimated_bytes);
+  }
+  return progress.records == 0
+             ? BytesProgress("checking", progress.bytes, progress.estimated_bytes)
+             : RecordsProgress("verifying", progress.records, progress.estimated_records);
+}
+
+// What one of these programs tells while it works.
+class Work {
+ public:
+  // Nothing is served, so there is nothing to finish before the end.
+  Work(Log* log, std::ostream* terminal) : log_(log) {
+    LetSignalsEndIt();
+    if (terminal != nullptr) line_.emplace(terminal);
+  }
+
+  void Tell(const keystore::BackupProgress& progress) {
+    if (line_) return line_->Write(LineOf(progress));
+    log_->Write(LogLevel::kInfo,
+                progress.stage == keystore::BackupStage::kRestoring ? "restoring" : "verifying",
+                {{"bytes", progress.bytes},
+                 {"estimated_bytes", progress.estimated_bytes},
+                 {"records", progress.records},
+                 {"estimated_records", progress.estimated_records}});
+  }
+  void Tell(const keystore::RewrapProgress& progress) {
+    if (line_) {
+      return line_->Write(RecordsProgress("sealing", progress.visited, progress.estimated));
+    }
+    TellRewrap(log_, "rewrapping", progress);
+  }
+  // Before the log tells how it ended.
+  void End() { line_.reset(); }
+
+ private:
+  Log* const log_;
+  std::optional<ProgressLine> line_;  // empty: the log tells
+};
+
 }  // namespace
 
-int VerifyBackup(Setup* setup) {
+int VerifyBackup(Setup* setup, std::ostream* terminal) {
+  Work work(setup->log(), terminal);
   const Flags& flags = setup->flags();
   const auto act = setup->BeginAct("verify_backup", flags.backup_dir);
   if (!act.ok()) return setup->CannotStart(act.status());
   setup->StartClock();
   const auto done =
       keystore::VerifyBackup(flags.backup_dir, BackupId(flags.verify_backup), setup->StoreOptions(),
-                             [setup](const auto& progress) { TellBackup(setup->log(), progress); });
+                             [&work](const auto& progress) { work.Tell(progress); });
+  work.End();
   setup->audit()->End(*act, done.ok() ? "OK" : "FAILED");
   if (!done.ok()) return setup->CannotStart(done.status());
   TellBackupDone(setup->log(), "backup_is_whole", *done);
   return kExitStopped;
 }
 
-int RestoreBackup(Setup* setup) {
+int RestoreBackup(Setup* setup, std::ostream* terminal) {
+  Work work(setup->log(), terminal);
   const Flags& flags = setup->flags();
   const auto act = setup->BeginAct(
       "restore_backup",
@@ -80,9 +120,10 @@ int RestoreBackup(Setup* setup) {
   keystore::EngineOptions options = setup->StoreOptions();
   // What has expired stays until a server with its configuration sees to it.
   options.may_reclaim = [](std::string_view) { return false; };
-  const auto done = keystore::RestoreBackup(
-      flags.backup_dir, BackupId(flags.restore_backup), options,
-      [setup](const auto& progress) { TellBackup(setup->log(), progress); });
+  const auto done =
+      keystore::RestoreBackup(flags.backup_dir, BackupId(flags.restore_backup), options,
+                              [&work](const auto& progress) { work.Tell(progress); });
+  work.End();
   setup->audit()->End(*act, done.ok() ? "OK" : "FAILED");
   if (!done.ok()) return setup->CannotStart(done.status());
   // Time does not run backwards to before what the backup knows.
@@ -93,14 +134,15 @@ int RestoreBackup(Setup* setup) {
   return kExitStopped;
 }
 
-int Rewrap(Setup* setup) {
+int Rewrap(Setup* setup, std::ostream* terminal) {
+  Work work(setup->log(), terminal);
   if (absl::Status status = setup->ReadConfig(); !status.ok()) return setup->CannotStart(status);
   const auto act = setup->BeginAct("rewrap", setup->flags().data_dir);
   if (!act.ok()) return setup->CannotStart(act.status());
   setup->StartClock();
-  const auto done = keystore::RewrapStore(setup->StoreOptions(), [setup](const auto& progress) {
-    TellRewrap(setup->log(), "rewrapping", progress);
-  });
+  const auto done = keystore::RewrapStore(setup->StoreOptions(),
+                                          [&work](const auto& progress) { work.Tell(progress); });
+  work.End();
   setup->audit()->End(*act, done.ok() ? "OK" : "FAILED");
   if (!done.ok()) return setup->CannotStart(done.status());
   TellRewrap(setup->log(), "rewrapped", *done);

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
@@ -334,6 +335,34 @@ TEST(BackupFactsTest, AreReadAsTheyWereWritten) {
                             "idempotency backup 1\nepoch 1\ntoken_ceiling 0\nmade 1\n",
                             "idempotency backup 1\nepoch 01\ntoken_ceiling 1\nmade 1\n"}) {
     EXPECT_EQ(DecodeBackupFacts(wrong), std::nullopt) << wrong;
+  }
+}
+
+// --- Telling how far it is -----------------------------------------------------------------------
+
+// RocksDB says nothing of this itself; what it reads is counted.
+TEST_F(BackupTest, TellsHowFarVerifyingAndRestoringAre) {
+  Store(engine(), PayKey("k"), CompleteRecord());
+  MustBackUp();
+  std::vector<BackupProgress> told;
+  EngineOptions options = fixture_.options.engine;
+  options.data_dir = restored();
+  const auto done = RestoreBackup(
+      backups(), 0, options, [&](const BackupProgress& progress) { told.push_back(progress); });
+  ASSERT_TRUE(done.ok()) << done.status();
+  for (const BackupStage stage : {BackupStage::kVerifying, BackupStage::kRestoring}) {
+    uint64_t most = 0;
+    uint64_t last = 0;
+    for (const BackupProgress& progress : told) {
+      if (progress.stage != stage || progress.records > 0) continue;
+      EXPECT_EQ(progress.estimated_bytes, done->backup.bytes);
+      EXPECT_GE(progress.bytes, last);
+      last = progress.bytes;
+      most = std::max(most, progress.bytes);
+    }
+    // Nearly all of it, and no byte twice.
+    EXPECT_GT(most, done->backup.bytes / 2) << static_cast<int>(stage);
+    EXPECT_LE(most, done->backup.bytes) << static_cast<int>(stage);
   }
 }
 
