@@ -11,17 +11,20 @@ constexpr int64_t kMaxPageSize = 1000;
 }  // namespace
 
 Connection::Error ListPages(Connection& connection, v1::ListOperationsRequest request,
-                            int64_t limit, v1::ListOperationsResponse* all) {
-  do {
+                            int64_t limit, const TellListed& tell,
+                            v1::ListOperationsResponse* all) {
+  for (;;) {
     const int64_t wanted = limit == 0 ? kMaxPageSize : limit - all->operations_size();
     request.set_page_size(static_cast<int32_t>(std::min(wanted, kMaxPageSize)));
     v1::ListOperationsResponse page;
     if (auto error = connection.ListOperations(request, &page)) return error;
     all->mutable_operations()->MergeFrom(page.operations());
     all->set_next_page_token(page.next_page_token());
+    const bool full = limit != 0 && all->operations_size() >= limit;
+    if (all->next_page_token().empty() || full) return std::nullopt;
     request.set_page_token(page.next_page_token());
-  } while (!all->next_page_token().empty() && (limit == 0 || all->operations_size() < limit));
-  return std::nullopt;
+    tell(static_cast<uint64_t>(all->operations_size()));
+  }
 }
 
 Connection::Error ListPages(Connection& connection, v1::ListNamespacesResponse* all) {

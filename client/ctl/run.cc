@@ -63,6 +63,15 @@ void AddGlobals(CLI::App* app, Globals* globals) {
          "NO_COLOR nor TERM=dumb is set; never in JSON [auto]")
       ->check(CLI::IsMember({"auto", "always", "never"}).description(""))
       ->type_name("auto|always|never");
+  app->add_option_function<std::string>(
+         "--progress",
+         [globals](const std::string& text) {
+           if (text != "auto") globals->progress = text == "always";
+         },
+         "How far long work is, as a line of standard error that is written over: auto is where "
+         "that is a terminal and TERM is not dumb; not with --quiet [auto]")
+      ->check(CLI::IsMember({"auto", "always", "never"}).description(""))
+      ->type_name("auto|always|never");
   app->add_flag("--quiet,-q", globals->quiet,
                 "Only the result: no notices, no next steps (unless the outcome is unknown)");
 }

@@ -21,10 +21,15 @@ std::string Json(const google::protobuf::Message& document, bool on_one_line = f
   return text;
 }
 
+bool IsDumb(const System& system) { return system.env("TERM").value_or("") == "dumb"; }
+
 // A terminal, unless its user wants none (no-color.org) or it knows none.
 bool TakesColor(const System& system) {
-  return system.screen && !system.env("NO_COLOR") && system.env("TERM").value_or("") != "dumb";
+  return system.screen && !system.env("NO_COLOR") && !IsDumb(system);
 }
+
+// A line is only written over where the terminal knows how to clear it.
+bool TakesProgress(const System& system) { return system.terminal && !IsDumb(system); }
 
 std::string WhyNoBody(const v1::CachedResponse& response) {
   if (response.body_omitted()) return "it was larger than what the namespace keeps";
@@ -40,6 +45,7 @@ Session::Session(Globals globals, Secrets secrets, const System* system,
       words_(std::move(words)),
       shown_(system->out),
       colored_(globals_.color.value_or(TakesColor(*system))),
+      draws_progress_(!globals_.quiet && globals_.progress.value_or(TakesProgress(*system))),
       connection_(globals_.target, std::move(secrets), globals_.timeout, system->interrupt) {}
 
 std::string Session::User() const {
@@ -75,6 +81,7 @@ bool Session::WriteAnswer(const std::string& path, const v1::CachedResponse& res
 }
 
 void Session::Show(const google::protobuf::Message& document, std::string_view text) {
+  EndProgress();
   if (globals_.json) {
     *shown_ << Json(document);
   } else {
@@ -118,11 +125,12 @@ void Session::Advise(const NextSteps& steps) {
 }
 
 void Session::Note(std::string_view text) {
+  EndProgress();
   if (!globals_.quiet) *system_->err << text << std::endl;
 }
 
 void Session::Progress(std::string_view text) {
-  if (globals_.quiet || !system_->terminal) return;
+  if (!draws_progress_) return;
   in_progress_ = true;
   // To the line's beginning, and what the last one left goes.
   *system_->err << "\r\x1b[K" << text << std::flush;
@@ -139,6 +147,7 @@ std::string Session::Become(const std::string& program, const std::vector<std::s
 }
 
 ExitCode Session::Fail(const CallError& error, const FailedCall& call) {
+  EndProgress();
   if (globals_.json) {
     v1::Result result;
     *result.mutable_error() = ToProto(error);
@@ -153,6 +162,7 @@ ExitCode Session::Fail(const CallError& error, const FailedCall& call) {
 }
 
 ExitCode Session::Misused(std::string_view text) {
+  EndProgress();
   *system_->err << "idempotencyctl: " << text << "\n";
   return ExitCode::kUsage;
 }

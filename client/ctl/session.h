@@ -30,6 +30,8 @@ struct Globals {
   bool quiet = false;
   // Unset: where standard output is a terminal that takes it.
   std::optional<bool> color;
+  // Unset: where standard error is a terminal that takes it.
+  std::optional<bool> progress;
 };
 
 // Thread safety: none; there is one thread.
@@ -69,10 +71,10 @@ class Session {
   // One line on standard error; not with --quiet.
   void Note(std::string_view text);
 
-  // How far something is that takes its time: on a terminal, one line that the next writes over;
-  // elsewhere nothing. May be called on another thread while this one waits.
+  // How far something is that takes its time (progress.h): on a terminal, one line of standard
+  // error that the next writes over; elsewhere, and with --quiet, nothing. May be called on another
+  // thread while this one waits. Whatever else is written takes it away first.
   void Progress(std::string_view text);
-  // Before anything else is written.
   void EndProgress();
 
   // Goes on as another program; returns only where that cannot be done, and says why.
@@ -94,6 +96,7 @@ class Session {
   const std::vector<std::string> words_;
   std::ostream* shown_;
   const bool colored_;
+  const bool draws_progress_;
   bool in_progress_ = false;
   Connection connection_;
 };

@@ -7,6 +7,7 @@ The binaries are $IDEMPOTENCYD and $IDEMPOTENCYCTL.
 import json
 import os
 import pathlib
+import pty
 import shutil
 import signal
 import subprocess
@@ -89,6 +90,29 @@ class Place:
             text=True,
             check=False,
         )
+
+    def on_a_terminal(self, *words):
+        """What the tool writes to a terminal that is its standard error, and to a pipe."""
+        terminal, tool = pty.openpty()
+        environment = dict(os.environ, IDEMPOTENCY_SERVER=self.address or "", TERM="xterm")
+        with subprocess.Popen(
+            [binary("IDEMPOTENCYCTL"), *words], stdout=subprocess.PIPE, stderr=tool,
+            stdin=subprocess.DEVNULL, env=environment,
+        ) as process:
+            os.close(tool)
+            seen = b""
+            while True:
+                try:
+                    more = os.read(terminal, 65536)
+                except OSError:  # nobody has the other end any more
+                    more = b""
+                if not more:
+                    break
+                seen += more
+            out = process.stdout.read()
+            code = process.wait(timeout=PATIENCE_SECONDS)
+        os.close(terminal)
+        return code, out, seen.decode(errors="replace")
 
     def reserve(self, key, *more):
         return self.ctl(
@@ -193,6 +217,53 @@ class BackupTest(unittest.TestCase):
         listed = json.loads(self.place.ctl("backups", "--output=json").stdout)
         self.assertEqual([b["id"] for b in listed["backups"]], [2, 3])
         self.assertEqual(self.place.end(), 0)
+
+    def test_a_bar_is_drawn_on_a_terminal_and_nowhere_else(self):
+        self._start()
+        self.place.complete("done", token_of(self.place.reserve("done")))
+        self.assertEqual(self.place.ctl("backup").returncode, 0)
+        self.assertEqual(self.place.end(), 0)
+        shutil.rmtree(self.place.data)
+        verify = ("verify", f"--backup-dir={self.place.backups}")
+        restore = ("restore", f"--backup-dir={self.place.backups}", f"--data-dir={self.place.data}")
+        for words, done in ((verify, '"backup_is_whole"'), (restore, '"restored"')):
+            code, out, seen = self.place.on_a_terminal(*words)
+            self.assertEqual((code, out), (0, b""), seen)
+            self.assertRegex(seen, r"\r\x1b\[Kchecking   \[[#.]{24}\]")
+            self.assertRegex(seen, r"\r\x1b\[Kverifying  \[[#.]{24}\]")
+            # The line is taken away before what was done is told.
+            self.assertIn(done, seen[seen.rindex("\r\x1b[K"):])
+            self.assertNotIn('"event":"verifying"', seen)
+        self.assertRegex(seen, r"\r\x1b\[Krestoring  \[[#.]{24}\]")
+        piped = self.place.ctl(*verify)
+        self.assertEqual((piped.returncode, piped.stdout), (0, ""), piped.stderr)
+        for line in piped.stderr.splitlines():
+            json.loads(line)
+        self.assertIn('"event":"verifying"', piped.stderr)
+        self.assertNotIn("\x1b", piped.stderr)
+        self.assertIn("checking   [", self.place.ctl(*verify, "--progress=always").stderr)
+        code, _, seen = self.place.on_a_terminal(*verify, "--quiet")
+        self.assertEqual(code, 0, seen)
+        self.assertNotIn("\x1b", seen)
+
+    def test_verifying_ends_at_once_when_it_is_told_to(self):
+        self._start()
+        self.assertEqual(self.place.ctl("backup").returncode, 0)
+        self.assertEqual(self.place.end(), 0)
+        # Nobody writes to this end of a pipe: reading it never ends by itself.
+        facts = self.place.backups / "meta" / "1"
+        facts.unlink()
+        os.mkfifo(facts)
+        process = subprocess.Popen(
+            [binary("IDEMPOTENCYCTL"), "verify", f"--backup-dir={self.place.backups}"],
+            stderr=subprocess.PIPE,
+        )
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.kill)
+        # The audit has its line before anything is read.
+        self.assertIn(b"verify_backup", process.stderr.readline())
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=PATIENCE_SECONDS), -signal.SIGTERM)
 
     def test_a_damaged_backup_is_not_restored(self):
         self._start()

@@ -1,6 +1,5 @@
 // Backups: taken and listed by a server that runs; verified and restored by idempotencyd, which has
 // the store's code, while none runs.
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -9,6 +8,7 @@
 #include "client/ctl/commands/commands.h"
 #include "client/ctl/commands/options.h"
 #include "client/ctl/duration_text.h"
+#include "client/ctl/progress.h"
 #include "client/ctl/table.h"
 #include "client/ctl/time_proto.h"
 
@@ -16,29 +16,19 @@ namespace idempotency::ctl {
 namespace {
 
 constexpr double kMebibyte = 1024.0 * 1024.0;
-constexpr int kBarCells = 24;
 
 std::string Mebibytes(uint64_t bytes) {
   return absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / kMebibyte);
 }
 
-// "[######..................]  25 %". Estimates are rough: it is never full before the end.
-std::string Bar(uint64_t done, uint64_t estimated) {
-  const double share =
-      estimated == 0 ? 0.0
-                     : std::min(0.99, static_cast<double>(done) / static_cast<double>(estimated));
-  const int cells = static_cast<int>(share * kBarCells);
-  return absl::StrFormat("[%s%s] %3d %%", std::string(cells, '#'),
-                         std::string(kBarCells - cells, '.'), static_cast<int>(share * 100));
-}
-
 std::string ProgressText(const backup::v1::BackupProgress& progress) {
   if (progress.records() == 0) {
-    return absl::StrCat("copying    ", Bar(progress.bytes(), progress.estimated_bytes()), "  ",
+    return ProgressLine("copying", RoughProgressBar(progress.bytes(), progress.estimated_bytes()),
                         Mebibytes(progress.bytes()));
   }
-  return absl::StrCat("verifying  ", Bar(progress.records(), progress.estimated_records()), "  ",
-                      progress.records(), " records");
+  return ProgressLine("verifying",
+                      RoughProgressBar(progress.records(), progress.estimated_records()),
+                      absl::StrCat(progress.records(), " records"));
 }
 
 // --- backup, backups -----------------------------------------------------------------------------
@@ -68,7 +58,6 @@ ExitCode RunBackup(const BackupFlags&, Session& session) {
     session.Progress(ProgressText(progress));
   };
   const auto error = session.connection().CreateBackup(tell, &backup);
-  session.EndProgress();
   if (error) return session.Fail(*error, session.Failed("backup", /*changes=*/false, {}));
   session.Show(backup, BackupText(backup, session.Now()));
   return ExitCode::kOk;
@@ -109,6 +98,12 @@ void AddOffline(CLI::App* command, OfflineFlags* flags) {
       ->type_name("DIR");
 }
 
+// What idempotencyd is told of --progress and --quiet: without a bar it logs how far it is.
+void AddProgress(const Globals& globals, std::vector<std::string>* words) {
+  if (globals.quiet || globals.progress == false) words->push_back("--progress=never");
+  if (!globals.quiet && globals.progress == true) words->push_back("--progress=always");
+}
+
 // Goes on as idempotencyd, which tells how far it is on standard error and whose exit code counts.
 ExitCode Become(const std::string& act, const OfflineFlags& flags, Session& session) {
   std::vector<std::string> words = {absl::StrCat("--", act, "=", flags.backup),
@@ -117,6 +112,7 @@ ExitCode Become(const std::string& act, const OfflineFlags& flags, Session& sess
   if (!flags.response_keys.empty()) {
     words.push_back(absl::StrCat("--response_keys=", flags.response_keys));
   }
+  AddProgress(session.globals(), &words);
   return session.Misused(absl::StrCat("idempotencyd cannot be run, which does this: ",
                                       session.Become("idempotencyd", words)));
 }

@@ -4,6 +4,7 @@
 #include "client/ctl/commands/options.h"
 #include "client/ctl/format.h"
 #include "client/ctl/pages.h"
+#include "client/ctl/progress.h"
 #include "client/ctl/time_proto.h"
 
 namespace idempotency::ctl {
@@ -54,8 +55,11 @@ NextSteps AfterList(const v1::ListOperationsResponse& all, const Session& sessio
 
 ExitCode RunList(const ListOptions& options, Session& session) {
   v1::ListOperationsResponse all;
+  const auto tell = [&](uint64_t listed) {
+    session.Progress(ListProgress(listed, static_cast<uint64_t>(options.limit)));
+  };
   if (const auto error =
-          ListPages(session.connection(), MakeRequest(options), options.limit, &all)) {
+          ListPages(session.connection(), MakeRequest(options), options.limit, tell, &all)) {
     v1::OperationId id;
     id.set_namespace_(options.name);
     return session.Fail(*error, session.Failed("list", /*changes=*/false, id));

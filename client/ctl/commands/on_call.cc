@@ -9,6 +9,7 @@
 #include "client/ctl/format.h"
 #include "client/ctl/on_call_text.h"
 #include "client/ctl/pages.h"
+#include "client/ctl/progress.h"
 #include "client/ctl/time_proto.h"
 
 namespace idempotency::ctl {
@@ -38,14 +39,17 @@ Connection::Error NamesOf(const UnresolvedOptions& options, Session& session,
 
 // The oldest of a namespace, up to the limit. *more: there are others.
 Connection::Error AddUnresolved(const UnresolvedOptions& options, const std::string& name,
-                                Session& session, v1::ListOperationsResponse* all, bool* more) {
+                                Session& session, const TellListed& tell,
+                                v1::ListOperationsResponse* all, bool* more) {
   v1::ListOperationsRequest request;
   request.set_namespace_(name);
   request.set_scope(options.scope);
   request.add_states(v1::OPERATION_STATE_UNRESOLVED);
   if (options.min_age) *request.mutable_min_age() = ToProto(*options.min_age);
   v1::ListOperationsResponse some;
-  if (auto error = ListPages(session.connection(), request, options.limit, &some)) return error;
+  if (auto error = ListPages(session.connection(), request, options.limit, tell, &some)) {
+    return error;
+  }
   all->mutable_operations()->MergeFrom(some.operations());
   *more |= !some.next_page_token().empty();
   return std::nullopt;
@@ -57,7 +61,12 @@ ExitCode RunUnresolved(const UnresolvedOptions& options, Session& session) {
   bool more = false;
   Connection::Error error = NamesOf(options, session, &names);
   for (size_t i = 0; i < names.size() && !error; ++i) {
-    error = AddUnresolved(options, names[i], session, &all, &more);
+    const auto earlier = static_cast<uint64_t>(all.operations_size());
+    const auto tell = [&](uint64_t listed) {
+      session.Progress(NamespacesProgress(i, names.size(), earlier + listed));
+    };
+    if (i > 0) tell(0);
+    error = AddUnresolved(options, names[i], session, tell, &all, &more);
   }
   if (error) return session.Fail(*error, session.Failed("unresolved", /*changes=*/false, {}));
   std::vector<v1::Operation> operations(all.operations().begin(), all.operations().end());

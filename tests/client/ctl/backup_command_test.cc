@@ -8,6 +8,7 @@
 namespace idempotency::ctl {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -79,6 +80,19 @@ TEST(RestoreCommand, IsDoneByTheServersProgram) {
   server.Run({"verify", "--backup-dir=/b", "--response-keys=/k"});
   EXPECT_THAT(server.became, ElementsAre("idempotencyd", "--verify_backup=latest",
                                          "--backup_dir=/b", "--response_keys=/k"));
+}
+
+// idempotencyd draws the bar, or leaves it.
+TEST(RestoreCommand, HandsOnWhatIsWantedOfTheBar) {
+  FakeServer server;
+  server.Run({"verify", "--backup-dir=/b", "--progress=always"});
+  EXPECT_THAT(server.became, Contains("--progress=always"));
+  server.Run({"verify", "--backup-dir=/b", "--progress=never"});
+  EXPECT_THAT(server.became, Contains("--progress=never"));
+  server.Run({"restore", "--backup-dir=/b", "--data-dir=/d", "--quiet"});
+  EXPECT_THAT(server.became, Contains("--progress=never"));
+  server.Run({"restore", "--backup-dir=/b", "--data-dir=/d", "--progress=auto"});
+  EXPECT_THAT(server.became, Not(Contains(HasSubstr("--progress"))));
 }
 
 TEST(RestoreCommand, NeedsToKnowFromWhereAndTo) {

@@ -77,6 +77,50 @@ TEST(UnresolvedCommand, NothingIsGoodNews) {
   EXPECT_EQ(server.Run({"unresolved"}).out, "0 unresolved\n");
 }
 
+TEST(UnresolvedCommand, ShowsHowFarItIsOnATerminalOnly) {
+  FakeServer server;
+  for (const char* name : {"payments", "refunds", "webhooks", "mails"}) {
+    server.admin.list_namespaces.response.add_namespaces()->set_name(name);
+  }
+  // Two pages each.
+  server.admin.list.answer = [](grpc::ServerContext*, const v1::ListOperationsRequest& request,
+                                v1::ListOperationsResponse* response) {
+    *response->add_operations() = Unresolved(request.namespace_(), "k", 60);
+    if (request.page_token().empty()) response->set_next_page_token("more");
+    return grpc::Status::OK;
+  };
+  const RunResult piped = server.Run({"unresolved", "--limit=0"});
+  EXPECT_EQ(piped.err, "");
+  server.terminal = true;
+  const RunResult watched = server.Run({"unresolved", "--limit=0"});
+  EXPECT_THAT(watched.err,
+              HasSubstr("\r\x1b[Klisting    [######..................]  25 %  1 of 4 namespaces, 2 "
+                        "operations\r\x1b[K"));
+  EXPECT_THAT(watched.err, HasSubstr("3 of 4 namespaces, 7 operations"));
+  EXPECT_EQ(watched.out, piped.out);
+}
+
+TEST(ListCommand, ShowsHowFarItIsBetweenPages) {
+  FakeServer server;
+  server.terminal = true;
+  server.admin.list.answer = [](grpc::ServerContext*, const v1::ListOperationsRequest& request,
+                                v1::ListOperationsResponse* response) {
+    *response->add_operations() = Unresolved("payments", "k", 60);
+    if (request.page_token() != "last") {
+      response->set_next_page_token(request.page_token().empty() ? "second" : "last");
+    }
+    return grpc::Status::OK;
+  };
+  const RunResult all = server.Run({"list", "payments", "--limit=0", "--output=json"});
+  EXPECT_EQ(all.err.find("listing    1 operations"), 4u);
+  EXPECT_THAT(all.err, HasSubstr("\r\x1b[Klisting    2 operations\r\x1b[K"));
+  EXPECT_THAT(all.out, Not(HasSubstr("listing")));
+  EXPECT_THAT(server.Run({"list", "payments", "--limit=4"}).err,
+              HasSubstr("[############............]  50 %  2 operations of at most 4"));
+  // One page is no long work.
+  EXPECT_THAT(server.Run({"list", "payments", "--limit=1"}).err, Not(HasSubstr("listing")));
+}
+
 TEST(ExplainCommand, IsInColourOnATerminalOnly) {
   FakeServer server;
   server.admin.inspect.response.mutable_operation()->MergeFrom(Unresolved("payments", "k-1", 60));
