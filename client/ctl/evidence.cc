@@ -15,6 +15,9 @@ namespace {
 
 constexpr size_t kProblemsShown = 10;
 constexpr int kMaxHttpStatus = 999;
+// Of ResolveOperation.
+constexpr size_t kMaxShortTextBytes = 255;
+constexpr size_t kMaxReasonBytes = 1024;
 
 struct Column {
   const char* name;
@@ -119,6 +122,21 @@ std::string SetResolution(const Line& line, v1::ResolveOperationRequest* request
   return "";
 }
 
+std::string TooLong(const v1::ResolveOperationRequest& request) {
+  const auto over = [](const char* name, const std::string& text, size_t limit) {
+    return text.size() <= limit ? std::string()
+                                : std::string(name) + " has " + std::to_string(text.size()) +
+                                      " bytes; at most " + std::to_string(limit) + " are kept";
+  };
+  for (const std::string& wrong :
+       {over("actor", request.actor(), kMaxShortTextBytes),
+        over("reason", request.reason(), kMaxReasonBytes),
+        over("provider_request_id", request.provider_request_id(), kMaxShortTextBytes)}) {
+    if (!wrong.empty()) return wrong;
+  }
+  return "";
+}
+
 std::string SetRequest(const Line& line, const std::string& actor, const std::string& reason,
                        v1::ResolveOperationRequest* request) {
   request->mutable_id()->set_namespace_(line.Get("namespace"));
@@ -133,6 +151,7 @@ std::string SetRequest(const Line& line, const std::string& actor, const std::st
   if (request->reason().empty()) return "no reason: fill the column, or give --reason";
   request->set_provider_request_id(line.Get("provider_request_id"));
   request->set_etag(line.Get("etag"));
+  if (const std::string wrong = TooLong(*request); !wrong.empty()) return wrong;
   return SetResolution(line, request);
 }
 

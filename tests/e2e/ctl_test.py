@@ -51,9 +51,9 @@ def binary(variable):
 class Server:
     """An idempotencyd of our own, ended by its process id."""
 
-    def __init__(self, directory):
+    def __init__(self, directory, content=CONFIG):
         config = directory / "config.yaml"
-        config.write_text(CONFIG)
+        config.write_text(content)
         port_file = directory / "port"
         self.log = open(directory / "log", "wb")
         self.process = subprocess.Popen(
@@ -460,13 +460,87 @@ class CtlTest(unittest.TestCase):
             for key, how in zip(keys, ("completed,succeeded", "not-executed,", "abandoned,")))
         command = ("resolve", "from-csv", "-", "--reason=export")
         look = self.expect(0, *command, "--dry-run", stdin=csv.encode())
-        self.assertEqual(look.out, "3 would be settled, 0 would not, of 3 lines\n")
+        self.assertIn("3 would be settled, 0 would not, of 3 lines\n", look.out)
+        self.assertIn("Not known: not-executed is refused for longer", look.out)
         self.assertEqual(
             self.expect(0, *command, stdin=csv.encode()).out, "3 settled, 0 not, of 3 lines\n")
         # The same file again changes nothing, and is no fault.
         self.expect(0, *command, stdin=csv.encode())
+        again = self.expect(0, *command, "--dry-run", stdin=csv.encode())
+        self.assertIn(
+            "1 would be settled, 0 would not, 2 cannot be told, of 3 lines\n", again.out)
         self.expect(FREED, "get", "payments", "acct-1", keys[1], "--exit-code")
         self.expect(COMPLETED, "get", "payments", "acct-1", keys[2], "--exit-code")
+
+    def test_a_dry_run_says_what_the_server_would(self):
+        settled = ("careful", "acct-1", self.key() + "-unsettled")
+        live = ("payments", "acct-1", self.key() + "-live")
+        done = ("payments", "acct-1", self.key() + "-done")
+        tokens = {}
+        for name in (settled, live, done):
+            reserved = self.expect(
+                ACQUIRED, "reserve", *name, f"--request-file={self.request}", "--output=json")
+            tokens[name] = "--fencing-token=" + reserved.json()["lease"]["fencingToken"]
+        self.expect(0, "mark-unresolved", *settled, tokens[settled])
+        self.expect(0, "complete", *done, tokens[done], "--verdict=succeeded")
+        absent = ("payments", "acct-1", self.key() + "-absent")
+        csv = "namespace,scope,key,resolution\n" + "".join(
+            ",".join((*name, "not-executed")) + "\n" for name in (settled, live, done, absent))
+        command = ("resolve", "from-csv", "-", "--reason=export", "--output=json")
+
+        def reasons(*more):
+            result = self.expect(REFUSED, *command, *more, stdin=csv.encode()).json()
+            return [refused["reason"] for refused in result["refused"]], result["settled"]
+
+        expected = (["NOT_SETTLED", "LEASE_LIVE", "WRONG_STATE", "OPERATION_NOT_FOUND"], 0)
+        self.assertEqual(reasons("--dry-run"), expected)
+        # The judge is the server itself.
+        self.assertEqual(reasons(), expected)
+
+    def test_a_dry_run_says_that_the_role_is_missing(self):
+        directory = self.directory / "roles"
+        directory.mkdir()
+        lines = []
+        for name in ("caller", "reader", "reconciler"):
+            made = self.expect(0, "token", "new", name)
+            (directory / f"{name}.token").write_text(made.out)
+            lines.append(made.err)
+        (directory / "tokens").write_text("".join(lines))
+        server = Server(directory, f"""
+namespaces:
+  - name: payments
+    settle_duration: 0s
+identity:
+  tokens_file: {directory / "tokens"}
+access:
+  - {{identities: ["token:caller"], namespaces: [payments], roles: [CALLER]}}
+  - {{identities: ["token:reader"], namespaces: [payments], roles: [READER]}}
+  - {{identities: ["token:reconciler"], namespaces: [payments], roles: [RECONCILER]}}
+""")
+        self.addCleanup(server.stop)
+
+        def call(who, code, *words, **more):
+            return self.expect(
+                code, f"--server={server.address}", f"--token-file={directory / who}.token",
+                *words, **more)  # fmt: skip
+
+        reserved = call(
+            "caller", ACQUIRED, "reserve", *self.name(), f"--request-file={self.request}",
+            "--output=json").json()  # fmt: skip
+        token = "--fencing-token=" + reserved["lease"]["fencingToken"]
+        call("caller", 0, "mark-unresolved", *self.name(), token)
+        csv = ("namespace,scope,key,resolution\n" + ",".join((*self.name(), "abandoned"))).encode()
+        command = ("resolve", "from-csv", "-", "--reason=export")
+        denied = call("reader", REFUSED, *command, "--dry-run", stdin=csv)
+        self.assertIn("ACCESS_DENIED", denied.out)
+        self.assertIn("0 would be settled, 1 would not, of 1 line\n", denied.out)
+        self.assertIn("ACCESS_DENIED", call("reader", REFUSED, *command, stdin=csv).out)
+        allowed = call("reconciler", 0, *command, "--dry-run", stdin=csv)
+        self.assertEqual(allowed.out, "1 would be settled, 0 would not, of 1 line\n")
+        # Asking has settled nothing.
+        self.assertIn("UNRESOLVED for", call("reader", 0, "explain", *self.name()).out)
+        self.assertEqual(
+            call("reconciler", 0, *command, stdin=csv).out, "1 settled, 0 not, of 1 line\n")
 
     def test_contract_show(self):
         shown = self.expect(0, "contract", "show", "payments")

@@ -102,5 +102,22 @@ TEST(EvidenceTest, OfManyWrongLinesTheFirstAreShown) {
                                   HasSubstr("and 40 lines more")));
 }
 
+// The server would refuse the line; better to know before half of the file is sent.
+TEST(EvidenceTest, TextsAreWithinTheServersLimits) {
+  const std::string head = "namespace,scope,key,resolution,provider_request_id,reason\n";
+  const auto line = [](size_t id, size_t reason) {
+    return "pay,a,o-1,abandoned," + std::string(id, 'i') + "," + std::string(reason, 'r') + "\n";
+  };
+  EXPECT_THAT(Read(head + line(255, 1024)), SizeIs(1));
+  EXPECT_THAT(ErrorOf(head + line(256, 1)),
+              HasSubstr("line 2: provider_request_id has 256 bytes; at most 255 are kept"));
+  EXPECT_THAT(ErrorOf(head + line(0, 1025)), HasSubstr("line 2: reason has 1025 bytes"));
+  std::string error;
+  EXPECT_THAT(ReadEvidence(kHead + std::string("pay,a,o-1,abandoned\n"), std::string(256, 'a'),
+                           "export", &error),
+              IsEmpty());
+  EXPECT_THAT(error, HasSubstr("line 2: actor has 256 bytes"));
+}
+
 }  // namespace
 }  // namespace idempotency::ctl
