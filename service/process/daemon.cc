@@ -86,6 +86,7 @@ absl::Status Daemon::Start() {
               {"identity", authenticator_->required()},
               {"pid", getpid()}});
   WarnOfOpenDoors();
+  WarnOfIdleQuotas(read);
   return WritePortFile();
 }
 
@@ -143,6 +144,25 @@ void Daemon::WarnOfOpenDoors() {
     log_.Write(LogLevel::kWarning, "anonymous",
                {{"listen", flags_.listen},
                 {"next_step", "configure identity: whoever can connect can do everything"}});
+  }
+}
+
+// At each start and reload: a limit that is written down and is none.
+void Daemon::WarnOfIdleQuotas(const Config& config) {
+  if (setup_->keeps_files()) return;
+  const auto is_idle = [](const core::Quota& quota) {
+    return quota.stored_bytes != core::kUnlimited && quota.stored_bytes != 0;
+  };
+  for (const std::string& name : config.Names()) {
+    const std::shared_ptr<const core::Policy> policy = config.PolicyFor(name);
+    if (!is_idle(policy->quota) && !is_idle(policy->scope_quota)) continue;
+    log_.Write(LogLevel::kWarning, "quota_not_enforced",
+               {{"namespace", name},
+                {"field", "stored_bytes"},
+                {"engine", flags_.engine},
+                {"next_step",
+                 "only RocksDB knows how much a namespace has stored: limit reserves_per_second or "
+                 "open_operations"}});
   }
 }
 
@@ -271,6 +291,7 @@ void Daemon::Reload() {
     return;
   }
   log_.Write(LogLevel::kInfo, "reloaded", {{"config", flags_.config}});
+  WarnOfIdleQuotas(*setup_->config()->Get());
 }
 
 absl::Status Daemon::ReloadConfig() {

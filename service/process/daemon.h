@@ -41,6 +41,7 @@ class Daemon {
   absl::Status StartExporter();
   absl::Status WritePortFile() const;
   void WarnOfOpenDoors();
+  void WarnOfIdleQuotas(const Config& config);
   ServerParts Parts(std::unique_ptr<keystore::Engine> engine);
   ServerOptions Options() const;
 

@@ -267,6 +267,32 @@ TEST(DaemonTest, ReloadsAndKeepsTheLastGoodConfiguration) {
   EXPECT_EQ(server.Terminate(), 0);
 }
 
+// Only RocksDB says how much a namespace has stored. A limit that is none must not look like one.
+TEST(DaemonTest, WarnsOfAQuotaThatItsEngineDoesNotEnforce) {
+  const TempDirectory directory;
+  const std::string path = WriteFile(directory.file("c.yaml"),
+                                     "namespaces:\n"
+                                     "  - {name: payments, quota: {stored_bytes: 1000000}}\n"
+                                     "  - {name: refunds, quota: {open_operations: 7}}\n"
+                                     "  - {name: frozen, quota: {stored_bytes: 0}}\n");
+  ServerProcess server({"--engine=memory", "--config=" + path});
+  AwaitLog(server, "\"namespace\":\"payments\",\"field\":\"stored_bytes\"");
+  WriteFile(path, "namespaces: [{name: mails, scope_quota: {stored_bytes: 1}}]");
+  server.Signal(SIGHUP);
+  AwaitLog(server, "\"namespace\":\"mails\",\"field\":\"stored_bytes\"");
+  EXPECT_EQ(server.Terminate(), 0);
+  const std::string log = server.Log();
+  EXPECT_THAT(log, HasSubstr("\"quota_not_enforced\""));
+  EXPECT_THAT(log, testing::Not(HasSubstr("\"namespace\":\"refunds\"")));
+  EXPECT_THAT(log, testing::Not(HasSubstr("\"namespace\":\"frozen\"")));
+
+  WriteFile(path, "namespaces: [{name: payments, quota: {stored_bytes: 1000000}}]");
+  ServerProcess kept({"--engine=rocksdb", "--data_dir=" + directory.file("data"),
+                      "--config=" + path, "--ballast_mb=0"});
+  EXPECT_EQ(kept.Terminate(), 0);
+  EXPECT_THAT(kept.Log(), testing::Not(HasSubstr("quota_not_enforced")));
+}
+
 std::string ReadFile(const std::string& path) {
   std::ifstream in(path);
   return std::string(std::istreambuf_iterator<char>(in), {});
