@@ -1,5 +1,5 @@
 // The W3C trace context of a call (https://www.w3.org/TR/trace-context/), as far as it is taken up:
-// the metadata `traceparent`.
+// the metadata `traceparent`. Not `tracestate`: service/README.md says why.
 #ifndef IDEMPOTENCY_SERVICE_TRACE_CONTEXT_H_
 #define IDEMPOTENCY_SERVICE_TRACE_CONTEXT_H_
 

@@ -414,6 +414,32 @@ TEST_F(MetricsTest, DuplicatesAreGivenTheTraceOfTheCallThatAcquired) {
   EXPECT_EQ(SendReserve(Reserve("bad", "2")).operation().owner().traceparent(), "");
 }
 
+// It is not read: neither a good one nor one that breaks every rule changes or leaves anything.
+TEST_F(MetricsTest, ATracestateChangesNothingAndIsNowhere) {
+  const std::string states[] = {"vendor=seen-nowhere",
+                                "=,,seen-nowhere=", "vendor=seen-nowhere" + std::string(600, 'x')};
+  for (const std::string& state : states) {
+    const std::string key = "k" + std::to_string(state.size());
+    v1::ReserveRequest bad = Reserve(key);
+    bad.clear_attempt_id();
+    for (const v1::ReserveRequest& request : {bad, Reserve(key)}) {
+      grpc::ClientContext context;
+      context.AddMetadata("traceparent", kTraceparent);
+      context.AddMetadata("tracestate", state);
+      v1::ReserveResponse response;
+      const grpc::Status status = api_->Reserve(&context, request, &response);
+      EXPECT_EQ(status.ok(), !request.attempt_id().empty()) << status.error_message();
+    }
+    const v1::ReserveResponse duplicate = SendReserve(Reserve(key, "2"));
+    EXPECT_EQ(duplicate.operation().owner().traceparent(), kTraceparent);
+    EXPECT_EQ(duplicate.DebugString().find("seen-nowhere"), std::string::npos);
+  }
+  EXPECT_EQ(server_->Terminate(), 0);
+  const std::string log = server_->Log();
+  EXPECT_NE(log.find(kTraceId), std::string::npos) << log;
+  EXPECT_EQ(log.find("seen-nowhere"), std::string::npos) << log;
+}
+
 TEST_F(MetricsTest, ACommandOfABatchIsOfTheTraceOfItsCall) {
   v1::BatchRequest batch;
   *batch.add_commands()->mutable_reserve() = Reserve("k");
