@@ -15,6 +15,7 @@
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 #include "tests/e2e/shared_store.h"
 #include "tests/service/server/commands.h"
+#include "tests/support/becomes_true.h"
 #include "tests/support/postgres_process.h"
 #include "tests/support/server_process.h"
 
@@ -25,16 +26,6 @@ using std::chrono_literals::operator""s;
 
 std::vector<std::string> On(const PostgresServer& postgres) {
   return {"--engine=postgres", "--postgres_uri=" + postgres.TcpUri("idempotency")};
-}
-
-// Asks again for as long as the store cannot say, or keeps newcomers away, as clients do.
-v1::ReserveResponse SendUntilAnswered(Caller& caller, const v1::ReserveRequest& request) {
-  for (;;) {
-    v1::ReserveResponse response = caller.Send(request);
-    const grpc::StatusCode code = caller.status().error_code();
-    if (code != grpc::UNAVAILABLE && code != grpc::RESOURCE_EXHAUSTED) return response;
-    std::this_thread::yield();
-  }
 }
 
 TEST(PostgresE2e, ALifeCycleOverTwoServersAndTheDeathOfOne) {
@@ -52,11 +43,13 @@ TEST(PostgresE2e, WhoWaitsOnOneServerHearsOfTheEndOnAnother) {
   ServerProcess one(On(postgres));
   ServerProcess two(On(postgres));
   Caller owner(one);
-  const uint64_t token = owner.Send(Reserve("a")).lease().fencing_token();
+  v1::ReserveRequest reserve = Reserve("a");
+  reserve.mutable_lease_duration()->set_seconds(3600);
+  const uint64_t token = owner.SendUntilAnswered(reserve).lease().fencing_token();
   v1::ReserveResponse heard;
-  // Shorter than the lease: without word from the other server it would be IN_PROGRESS.
-  std::thread waiter([&] { heard = Caller(two).Send(WaitingReserve("a", "2", 20s)); });
-  owner.Send(Complete("a", token));
+  // Far shorter than the lease: without word from the other server it would be IN_PROGRESS.
+  std::thread waiter([&] { heard = Caller(two).SendUntilAnswered(WaitingReserve("a", "2", 50s)); });
+  owner.SendUntilAnswered(Complete("a", token));
   waiter.join();
   EXPECT_EQ(heard.outcome(), v1::RESERVE_OUTCOME_COMPLETED);
 }
@@ -91,7 +84,7 @@ TEST(PostgresE2e, APrimaryThatIsKilledUnderLoadHasLostNothingThatWasAcknowledged
     clients.emplace_back(
         [&, i] { facts[i] = RunUntilAFailure(server, "c" + std::to_string(i), &acknowledged); });
   }
-  while (acknowledged < 300) std::this_thread::yield();
+  EXPECT_TRUE(BecomesTrue([&] { return acknowledged >= 300; }));
   postgres.Kill();
   for (std::thread& client : clients) client.join();
   postgres.Start();
@@ -99,13 +92,13 @@ TEST(PostgresE2e, APrimaryThatIsKilledUnderLoadHasLostNothingThatWasAcknowledged
   uint64_t newest = 0;
   for (const Facts& known : facts) {
     for (const auto& [key, token] : known) {
-      const v1::ReserveResponse replay = SendUntilAnswered(caller, Reserve(key, "later"));
+      const v1::ReserveResponse replay = caller.SendUntilAnswered(Reserve(key, "later"));
       EXPECT_EQ(replay.outcome(), v1::RESERVE_OUTCOME_COMPLETED) << key;
       EXPECT_EQ(replay.operation().response().body(), key);
       newest = std::max(newest, token);
     }
   }
-  EXPECT_GT(SendUntilAnswered(caller, Reserve("after")).lease().fencing_token(), newest);
+  EXPECT_GT(caller.SendUntilAnswered(Reserve("after")).lease().fencing_token(), newest);
   EXPECT_EQ(server.Terminate(), 0);
 }
 

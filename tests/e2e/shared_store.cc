@@ -6,8 +6,22 @@
 #include <thread>
 
 #include "tests/service/server/commands.h"
+#include "tests/support/becomes_true.h"
 
 namespace idempotency::testing {
+namespace {
+
+bool IsAnswered(const grpc::Status& status) {
+  return status.error_code() != grpc::UNAVAILABLE &&
+         status.error_code() != grpc::RESOURCE_EXHAUSTED;
+}
+
+}  // namespace
+
+bool IsHeld(const v1::ReserveResponse& response) {
+  return response.outcome() == v1::RESERVE_OUTCOME_ACQUIRED ||
+         response.outcome() == v1::RESERVE_OUTCOME_ALREADY_HELD;
+}
 
 Caller::Caller(const ServerProcess& server)
     : stub_(v1::IdempotencyService::NewStub(server.Channel())) {}
@@ -26,27 +40,48 @@ v1::CompleteResponse Caller::Send(const v1::CompleteRequest& request) {
   return response;
 }
 
+v1::ReserveResponse Caller::SendUntilAnswered(const v1::ReserveRequest& request) {
+  v1::ReserveResponse response;
+  BecomesTrue([&] {
+    response = Send(request);
+    return IsAnswered(status_);
+  });
+  return response;
+}
+
+v1::CompleteResponse Caller::SendUntilAnswered(const v1::CompleteRequest& request) {
+  v1::CompleteResponse response;
+  BecomesTrue([&] {
+    response = Send(request);
+    return IsAnswered(status_);
+  });
+  return response;
+}
+
 void ALifeCycleOverTwoServersAndTheDeathOfOne(const std::vector<std::string>& flags) {
   ServerProcess one(flags);
   ServerProcess two(flags);
   Caller first(one);
   Caller second(two);
-  const v1::ReserveResponse held = first.Send(Reserve("a"));
+  v1::ReserveRequest reserve = Reserve("a");
+  reserve.mutable_lease_duration()->set_seconds(3600);
+  const v1::ReserveResponse held = first.SendUntilAnswered(reserve);
   ASSERT_TRUE(first.status().ok()) << first.status().error_message();
-  ASSERT_EQ(held.outcome(), v1::RESERVE_OUTCOME_ACQUIRED);
-  EXPECT_EQ(second.Send(Reserve("a", "2")).outcome(), v1::RESERVE_OUTCOME_IN_PROGRESS);
-  EXPECT_EQ(second.Send(Reserve("a")).outcome(), v1::RESERVE_OUTCOME_ALREADY_HELD);
+  ASSERT_TRUE(IsHeld(held)) << held.ShortDebugString();
+  EXPECT_EQ(second.SendUntilAnswered(Reserve("a", "2")).outcome(), v1::RESERVE_OUTCOME_IN_PROGRESS);
+  EXPECT_EQ(second.SendUntilAnswered(reserve).outcome(), v1::RESERVE_OUTCOME_ALREADY_HELD);
 
   // The server that granted it is gone, and the other one takes the report.
   one.Kill();
-  second.Send(Complete("a", held.lease().fencing_token(), "done by the first"));
+  second.SendUntilAnswered(Complete("a", held.lease().fencing_token(), "done by the first"));
   EXPECT_TRUE(second.status().ok()) << second.status().error_message();
   one.Start();
   Caller again(one);
-  const v1::ReserveResponse replay = again.Send(Reserve("a", "3"));
+  const v1::ReserveResponse replay = again.SendUntilAnswered(Reserve("a", "3"));
   EXPECT_EQ(replay.outcome(), v1::RESERVE_OUTCOME_COMPLETED);
   EXPECT_EQ(replay.operation().response().body(), "done by the first");
-  EXPECT_GT(again.Send(Reserve("b")).lease().fencing_token(), held.lease().fencing_token());
+  EXPECT_GT(again.SendUntilAnswered(Reserve("b")).lease().fencing_token(),
+            held.lease().fencing_token());
   EXPECT_EQ(one.Terminate(), 0);
   EXPECT_EQ(two.Terminate(), 0);
 }
@@ -62,9 +97,9 @@ void OfTwoWhoClaimOneKeyOnTwoServersOneWins(const std::vector<std::string>& flag
       Caller caller(claimer % 2 == 0 ? one : two);
       for (size_t i = 0; i < kKeys; ++i) {
         const v1::ReserveResponse response =
-            caller.Send(Reserve("k" + std::to_string(i), std::to_string(claimer)));
+            caller.SendUntilAnswered(Reserve("k" + std::to_string(i), std::to_string(claimer)));
         EXPECT_TRUE(caller.status().ok()) << caller.status().error_message();
-        if (response.outcome() == v1::RESERVE_OUTCOME_ACQUIRED) ++wins[i];
+        if (IsHeld(response)) ++wins[i];
       }
     });
   }

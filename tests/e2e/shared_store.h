@@ -12,6 +12,10 @@
 
 namespace idempotency::testing {
 
+// Whoever asked holds the key now. Where the store was slow to answer, what was granted may be told
+// as what was held already.
+bool IsHeld(const v1::ReserveResponse& response);
+
 // Makes calls one after the other; status() is of the last. Thread safety: none.
 class Caller {
  public:
@@ -19,6 +23,9 @@ class Caller {
 
   v1::ReserveResponse Send(const v1::ReserveRequest& request);
   v1::CompleteResponse Send(const v1::CompleteRequest& request);
+  // Asks again for as long as the store cannot say, or keeps newcomers away, as clients do.
+  v1::ReserveResponse SendUntilAnswered(const v1::ReserveRequest& request);
+  v1::CompleteResponse SendUntilAnswered(const v1::CompleteRequest& request);
   const grpc::Status& status() const { return status_; }
 
  private:

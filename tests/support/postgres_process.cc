@@ -18,6 +18,8 @@
 #include <sstream>
 #include <utility>
 
+#include "tests/support/becomes_true.h"
+
 namespace idempotency {
 namespace {
 
@@ -95,6 +97,13 @@ std::string RunOrAbort(const std::vector<std::string>& command) {
 std::string ReadFile(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
+// Of a process: its state, a letter; 'Z' where there is none any more.
+char StateOf(pid_t pid) {
+  const std::string stat = ReadFile("/proc/" + std::to_string(pid) + "/stat");
+  const size_t name_end = stat.rfind(") ");
+  return name_end == std::string::npos ? 'Z' : stat[name_end + 2];
 }
 
 // The children of a process by itself.
@@ -180,10 +189,14 @@ void PostgresServer::Kill() {
   if (pid_ <= 0) return;
   // The first process must not make others of them meanwhile.
   kill(pid_, SIGSTOP);
-  for (const pid_t child : ChildrenOf(pid_)) kill(child, SIGKILL);
+  BecomesTrue([this] { return StateOf(pid_) == 'T' || StateOf(pid_) == 'Z'; });
+  const std::vector<pid_t> children = ChildrenOf(pid_);
+  for (const pid_t child : children) kill(child, SIGKILL);
   kill(pid_, SIGKILL);
   WaitFor(pid_);
   pid_ = -1;
+  // It does not start again while one of them has its memory.
+  for (const pid_t child : children) BecomesTrue([child] { return StateOf(child) == 'Z'; });
 }
 
 void PostgresServer::Signal(int number) const { kill(pid_, number); }

@@ -22,6 +22,7 @@
 #include "tests/proof/crash/daemon.h"
 #include "tests/proof/crash/program.h"
 #include "tests/proof/sim/random.h"
+#include "tests/support/becomes_true.h"
 #include "tests/support/etcd_process.h"
 
 namespace idempotency::proof {
@@ -41,6 +42,7 @@ constexpr uint64_t kSharedKeys = 50;
 // A server is killed, too, at every so many kills of the leader.
 constexpr int kServerKills = 4;
 constexpr uint64_t kCallsBetweenKills = 150;
+constexpr int kStartTries = 5;
 
 template <typename Request>
 Request ForKey(const std::string& key) {
@@ -125,7 +127,12 @@ class Client {
   std::string Check(size_t server) {
     for (const auto& [key, fact] : facts_) {
       v1::ReserveResponse response;
-      const grpc::Status status = Reserve(server, ReserveOf(key, "the judge"), &response);
+      grpc::Status status;
+      // A member has just come back, and may be about to lead.
+      BecomesTrue([&] {
+        status = Reserve(server, ReserveOf(key, "the judge"), &response);
+        return status.ok();
+      });
       if (!status.ok()) return key + " cannot be asked for: " + status.error_message();
       const auto expected =
           fact.completed ? v1::RESERVE_OUTCOME_COMPLETED : v1::RESERVE_OUTCOME_IN_PROGRESS;
@@ -248,8 +255,8 @@ class Proof {
 
   int Run() {
     Tally tally(settings_);
-    std::string wrong = AwaitLeader() < 0 ? "etcd has no leader" : servers_.Start(0);
-    if (wrong.empty()) wrong = servers_.Start(1);
+    std::string wrong = AwaitLeader() < 0 ? "etcd has no leader" : StartServer(0);
+    if (wrong.empty()) wrong = StartServer(1);
     if (wrong.empty()) wrong = Load(&tally);
     for (size_t server = 0; wrong.empty() && server < 2; ++server) wrong = CheckAll(server);
     if (!wrong.empty()) tally.Failed(wrong);
@@ -289,30 +296,39 @@ class Proof {
     const bool got_on = AwaitCalls();
     etcd_.member(static_cast<size_t>(leader)).Start();
     if (!got_on) return "two of three members acknowledge nothing";
-    return both ? servers_.Start(server) : std::string();
+    return both ? StartServer(server) : std::string();
   }
 
   bool AwaitCalls() {
     const uint64_t until = acknowledged_ + kCallsBetweenKills;
-    int tries = 0;
-    for (; acknowledged_ < until && tries < 6000; ++tries) WaitABit(10);
-    return acknowledged_ >= until;
+    return BecomesTrue([&] { return acknowledged_ >= until; });
   }
 
-  // -1: nobody, for a minute.
+  // -1: nobody, for minutes.
   int AwaitLeader() {
-    for (int tries = 0; tries < 600; ++tries) {
-      for (size_t i = 0; i < members_.size(); ++i) {
+    int leader = -1;
+    BecomesTrue([&] {
+      for (size_t i = 0; i < members_.size() && leader < 0; ++i) {
         if (!etcd_.member(i).running()) continue;
         const auto status = members_[i]->StatusNow();
-        if (status.ok() && status->leader() != 0 &&
-            status->leader() == status->header().member_id()) {
-          return static_cast<int>(i);
-        }
+        const bool leads = status.ok() && status->leader() != 0 &&
+                           status->leader() == status->header().member_id();
+        if (leads) leader = static_cast<int>(i);
       }
-      WaitABit(100);
+      return leader >= 0;
+    });
+    return leader;
+  }
+
+  // A server that finds no leader ends: whoever watches over it starts it again.
+  std::string StartServer(size_t which) {
+    std::string wrong;
+    for (int tries = 0; tries < kStartTries; ++tries) {
+      wrong = servers_.Start(which);
+      if (wrong.empty() || AwaitLeader() < 0) break;
+      servers_.Kill(which);
     }
-    return -1;
+    return wrong;
   }
 
   std::string CheckAll(size_t server) {

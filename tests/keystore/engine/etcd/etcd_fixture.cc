@@ -4,17 +4,20 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <utility>
 
 #include "keystore/codec/key_codec.h"
 #include "keystore/engine/etcd/etcd_requests.h"
+#include "tests/keystore/engine/engine_calls.h"
 #include "tests/keystore/engine/records.h"
+#include "tests/support/becomes_true.h"
 
 namespace idempotency::keystore {
 namespace {
 
-constexpr int kOpenTries = 100;
-constexpr int kBetweenTriesMs = 100;
+// What is slow is not wrong: only a test that is about that sets less.
+constexpr core::Duration kCallTimeout = std::chrono::seconds(60);
 
 std::string NextPrefix() {
   static std::atomic<int> next{0};
@@ -32,6 +35,7 @@ EtcdFixture::EtcdFixture(EtcdCluster* cluster) : surroundings_(std::make_shared<
   surroundings_->SetNow(core::At(kStart));
   etcd.endpoints = cluster->endpoints();
   etcd.prefix = NextPrefix();
+  etcd.call_timeout = kCallTimeout;
   // Tests say when.
   etcd.sweep_interval = core::Duration::zero();
   options.engine = "etcd";
@@ -44,14 +48,24 @@ EtcdFixture::EtcdFixture(EtcdCluster* cluster) : surroundings_(std::make_shared<
 
 std::unique_ptr<EtcdEngine> EtcdFixture::Open() {
   absl::Status status;
-  for (int i = 0; i < kOpenTries; ++i) {
+  std::unique_ptr<EtcdEngine> opened;
+  const bool answers = BecomesTrue([&] {
     auto engine = EtcdEngine::Open(options, etcd);
-    if (engine.ok()) return *std::move(engine);
     status = engine.status();
-    WaitABit(kBetweenTriesMs);
-  }
-  ADD_FAILURE() << "etcd does not answer: " << status;
-  return nullptr;
+    if (engine.ok()) opened = *std::move(engine);
+    return status.ok();
+  });
+  EXPECT_TRUE(answers) << "etcd does not answer: " << status;
+  return opened;
+}
+
+absl::StatusOr<ReadResult> EtcdFixture::ReadWhenAnswered(Engine& engine, const core::Key& key) {
+  absl::StatusOr<ReadResult> read;
+  BecomesTrue([&] {
+    read = Read(engine, {key});
+    return read.ok();
+  });
+  return read;
 }
 
 EtcdClient& EtcdFixture::client() {

@@ -14,12 +14,14 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "keystore/codec/key_codec.h"
 #include "keystore/core/record.h"
 #include "keystore/core/transition.h"
 #include "tests/keystore/engine/engine_calls.h"
 #include "tests/keystore/engine/postgres/postgres_fixture.h"
 #include "tests/keystore/engine/records.h"
+#include "tests/support/becomes_true.h"
 
 namespace idempotency::keystore {
 namespace {
@@ -72,11 +74,11 @@ TEST_F(PostgresTest, StaysDurableWhateverTheServerIsToldMeanwhile) {
   const auto session = fixture_.OpenSession(&slot);
   fixture_.server().Sql("ALTER SYSTEM SET synchronous_commit = off");
   fixture_.server().Sql("SELECT pg_reload_conf()");
-  while (fixture_.Sql("SHOW synchronous_commit") != "off") std::this_thread::yield();
+  ASSERT_TRUE(BecomesTrue([&] { return fixture_.Sql("SHOW synchronous_commit") == "off"; }));
   EXPECT_EQ(session->connection().Execute("SHOW synchronous_commit").result.Bytes(0, 0), "on");
   fixture_.server().Sql("ALTER SYSTEM RESET synchronous_commit");
   fixture_.server().Sql("SELECT pg_reload_conf()");
-  while (fixture_.Sql("SHOW synchronous_commit") != "on") std::this_thread::yield();
+  ASSERT_TRUE(BecomesTrue([&] { return fixture_.Sql("SHOW synchronous_commit") == "on"; }));
 }
 
 TEST_F(PostgresTest, RefusesSessionsThatMayNotWrite) {
@@ -139,10 +141,11 @@ TEST_F(PostgresTest, VersionsAndTokensGoOnRisingAfterADumpIsRestored) {
   const Version version = ReadOne(*engine, key).version;
   engine.reset();
   // Nobody restores within the second in which the dump was made.
-  while (fixture_.Sql("SELECT extract(epoch FROM clock_timestamp()) - 1577836800 > last_epoch + 1 "
-                      "FROM idempotency_meta") != "t") {
-    std::this_thread::yield();
-  }
+  ASSERT_TRUE(BecomesTrue([&] {
+    return fixture_.Sql(
+               "SELECT extract(epoch FROM clock_timestamp()) - 1577836800 > last_epoch + 1 "
+               "FROM idempotency_meta") == "t";
+  }));
   fixture_.Sql(
       "UPDATE idempotency_meta SET last_epoch = 3, token_base = 5; "
       "SELECT setval('idempotency_tokens', 2); DELETE FROM idempotency_records; "
@@ -254,27 +257,37 @@ TEST_F(PostgresTest, AWriteWhoseConnectionBreaksIsUnknownAndSettledByTheNextRead
 
 // A doubt is settled by whichever connection reads, also while the old statement runs on.
 TEST_F(PostgresTest, AReadOfADoubtfulKeyFailsWhileTheOldWriteRunsOn) {
-  fixture_.postgres.reply_timeout = std::chrono::milliseconds(300);
-  const auto engine = fixture_.Open();
   const core::Key key = PayKey("a");
-  Store(*engine, key, PendingRecord(1));
-  Store(*engine, PayKey("b"), PendingRecord(1));
-  const Version version = ReadOne(*engine, key).version;
+  Version version = 0;
+  {
+    const auto engine = fixture_.Open();
+    Store(*engine, key, PendingRecord(1));
+    version = ReadOne(*engine, key).version;
+  }
+  // Completions take as long as somebody says, and no lock is waited for that could time out.
+  fixture_.Sql(
+      "CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+      // It goes on though its client has gone.
+      "PERFORM set_config('client_connection_check_interval', '0', true); "
+      "WHILE NOT pg_try_advisory_xact_lock_shared(1) LOOP PERFORM pg_sleep(0.01); END LOOP; "
+      "RETURN new; END $$; "
+      "CREATE TRIGGER dawdle BEFORE UPDATE ON idempotency_records "
+      "FOR EACH ROW WHEN (new.state = 2) EXECUTE FUNCTION dawdle()");
   const auto holder = fixture_.Connect();
-  ASSERT_TRUE(holder->Execute("BEGIN").ok());
-  ASSERT_TRUE(holder
-                  ->Execute("SELECT 1 FROM idempotency_records WHERE key = $1::bytea FOR UPDATE",
-                            PgParams().Bytes(EncodeKey(key)))
-                  .ok());
+  ASSERT_TRUE(holder->Execute("SELECT pg_advisory_lock(1)").ok());
+  // Far more than anything takes that is not held up.
+  fixture_.postgres.reply_timeout = std::chrono::seconds(4);
+  const auto engine = fixture_.Open();
   // Unanswered for too long.
   EXPECT_THAT(CommitOne(*engine, key, version, CompleteRecord(1)),
               ElementsAre(WriteOutcome::kUnknown));
   EXPECT_EQ(Read(*engine, {key}).status().code(), absl::StatusCode::kUnavailable);
-  ASSERT_TRUE(holder->Execute("COMMIT").ok());
+  ASSERT_TRUE(holder->Execute("SELECT pg_advisory_unlock(1)").ok());
   // It went on, and took effect, before the first read that was answered.
-  absl::StatusOr<ReadResult> result = Read(*engine, {key});
-  while (!result.ok()) result = Read(*engine, {key});
+  const absl::StatusOr<ReadResult> result = PostgresFixture::ReadWhenAnswered(*engine, key);
+  ASSERT_TRUE(result.ok()) << result.status();
   const Version settled = result->entries[0].version;
+  EXPECT_NE(settled, version);
   for (int i = 0; i < 20; ++i) EXPECT_EQ(ReadOne(*engine, key).version, settled);
 }
 
@@ -413,7 +426,7 @@ TEST_F(PostgresTest, TheOtherEngineLearnsThatAnOperationHasEnded) {
   Store(*one, key, PendingRecord(1));
   ASSERT_EQ(StateOf(ReadOne(*other, key)), core::State::kPending);
   Store(*one, key, CompleteRecord(1));
-  hinted.WaitForNotification();
+  EXPECT_TRUE(hinted.WaitForNotificationWithTimeout(absl::Minutes(2)));
 }
 
 // --- Expiry --------------------------------------------------------------------------------------
@@ -549,7 +562,7 @@ TEST_F(PostgresOutage, WhatWasAcknowledgedIsThereAfterAKill) {
       }
     });
   }
-  while (writes < 500) std::this_thread::yield();
+  EXPECT_TRUE(BecomesTrue([&] { return writes >= 500; }));
   server_.Kill();
   stop = true;
   for (std::thread& writer : writers) writer.join();
@@ -579,9 +592,8 @@ TEST_F(PostgresOutage, ACommitThatDidNotReachItsStandbyIsUnknown) {
   });
   const std::string waiting =
       " FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND position('WITH fence' in query) > 0";
-  while (test->Execute("SELECT count(*)" + waiting).result.Int(0, 0) == 0) {
-    std::this_thread::yield();
-  }
+  EXPECT_TRUE(BecomesTrue(
+      [&] { return test->Execute("SELECT count(*)" + waiting).result.Int(0, 0) != 0; }));
   // It is stored here, and the server answers that it has been done.
   ASSERT_TRUE(test->Execute("SELECT pg_cancel_backend(pid)" + waiting).ok());
   writer.join();

@@ -2,10 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <thread>
 #include <utility>
 
+#include "tests/keystore/engine/engine_calls.h"
 #include "tests/keystore/engine/records.h"
+#include "tests/support/becomes_true.h"
 
 namespace idempotency::keystore {
 namespace {
@@ -67,12 +68,21 @@ void PostgresFixture::AwaitBlocked(const std::string& part_of_statement) {
   const std::string sql =
       "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND position('" +
       part_of_statement + "' in query) > 0 AND pid <> pg_backend_pid()";
-  for (;;) {
+  ASSERT_TRUE(BecomesTrue([&] {
     const PgReply reply = connection->Execute(sql);
-    ASSERT_TRUE(reply.ok()) << reply.failure->message;
-    if (reply.result.Int(0, 0) > 0) return;
-    std::this_thread::yield();
-  }
+    EXPECT_TRUE(reply.ok()) << reply.failure->message;
+    return reply.ok() && reply.result.Int(0, 0) > 0;
+  })) << "nothing waits in "
+      << part_of_statement;
+}
+
+absl::StatusOr<ReadResult> PostgresFixture::ReadWhenAnswered(Engine& engine, const core::Key& key) {
+  absl::StatusOr<ReadResult> read;
+  BecomesTrue([&] {
+    read = Read(engine, {key});
+    return read.ok();
+  });
+  return read;
 }
 
 }  // namespace idempotency::keystore
