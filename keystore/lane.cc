@@ -258,8 +258,10 @@ void Lane::FillBatch(core::Time now, std::vector<PendingCommandPtr>* late) {
   };
   batch_limit_ = BatchLimit();
   size_t taken = 0;
-  for (; !ready_.empty() && !BatchIsFull(); ++taken) take(ready_.Pop());
-  for (; !queue_.empty() && !BatchIsFull(); ++taken) take(queue_.Pop());
+  // A long line behind one Resolve would be moved through here with every batch.
+  const auto is_full = [&] { return BatchIsFull() || held_back.size() >= batch_limit_; };
+  for (; !ready_.empty() && !is_full(); ++taken) take(ready_.Pop());
+  for (; !queue_.empty() && !is_full(); ++taken) take(queue_.Pop());
   shared_->queued -= taken;
   if (queue_.empty()) {
     drain_rate_.OnEmptied();
@@ -305,6 +307,11 @@ void Lane::StepBatch() {
   token_floor_ = read_result_->token_floor;
   const core::Now now = shared_->Now();
   for (size_t i = 0; i < slots_.size(); ++i) NoteIfLapsed(keys_[i], slots_[i], now);
+  if (!shared_->traits.exclusive) {
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      if (!read_result_->entries[i].put_off) NoteRead(keys_[i], slots_[i].stored, now);
+    }
+  }
   for (Stepped& stepped : batch_) StepOne(stepped, now);
 }
 
@@ -317,6 +324,17 @@ void Lane::NoteIfLapsed(const core::Key& key, Slot& slot, const core::Now& now) 
   const auto lapsed = std::make_shared<core::Record>(*record);
   core::Lapse(*lapsed);
   slot.lapsed = lapsed;
+}
+
+// Another replica may have ended what is counted here as open.
+void Lane::NoteRead(const core::Key& key, const core::Stored& stored, const core::Now& now) {
+  if (std::holds_alternative<core::Unreadable>(stored)) return;
+  const auto* const record = std::get_if<core::Record>(&stored);
+  if (!IsOpen(record)) shared_->tenants.SetOpen(key, false);
+  const bool is_pending = record != nullptr && record->state == core::State::kPending;
+  // What has lapsed is stored as PENDING, and is unresolved.
+  const bool is_unresolved = IsOpen(record) && !(is_pending && !core::LeaseHasEnded(*record, now));
+  if (!is_unresolved) shared_->unresolved.Erase(key);
 }
 
 // The next batch begins with those whose keys were not read.
@@ -339,6 +357,7 @@ void Lane::StepOne(Stepped& stepped, const core::Now& now) {
   const Request& request = stepped.command->request;
   core::Decision decision =
       shared_->options.step(std::move(stored), request.command, *request.policy, now, token_floor_);
+  if (stepped.command->doubted != 0) SettleDoubt(slot, *stepped.command, decision);
   stepped.answer = std::move(decision.answer);
   stepped.waits = MayWait(stepped);
   if (decision.effect == core::Effect::kKeep) return;
@@ -358,6 +377,20 @@ void Lane::StepOne(Stepped& stepped, const core::Now& now) {
   } else {
     slot.stored = core::Absent{};
   }
+}
+
+// What settles an operation over its owner's head is stepped again, and something else is stored by
+// now: its own doing, or that of others, or what others have made of its doing. Where it finds
+// itself done, that is the answer. Else the same command would settle, or be refused for, an
+// operation that began after it.
+void Lane::SettleDoubt(const Slot& slot, PendingCommand& command, core::Decision& decision) {
+  if (slot.version == command.doubted) {
+    command.doubted = 0;  // nothing was written
+    return;
+  }
+  const bool is_done = decision.effect == core::Effect::kKeep &&
+                       !std::holds_alternative<core::Refusal>(decision.answer);
+  if (!is_done) decision = core::Decision{.answer = Refused(core::Reason::kStoreUnavailable)};
 }
 
 // Whether a new key would be one too many is asked anew each time that the command is stepped.
@@ -410,7 +443,11 @@ void Lane::AnswerBatch() {
     if (outcome != WriteOutcome::kCommitted) {
       // Lost a race, or nobody knows: stepping the same command on what is stored by now gives
       // the answer, since every command is idempotent.
-      stepped.command->may_have_effect |= outcome == WriteOutcome::kUnknown;
+      if (outcome == WriteOutcome::kUnknown) {
+        stepped.command->may_have_effect = true;
+        const bool is_last = IsLastOfItsKey(stepped.command->request.command);
+        if (is_last) stepped.command->doubted = slot.version;
+      }
       again.push_back(std::move(stepped.command));
     } else if (stepped.waits) {
       Park(std::move(stepped), server_time);
@@ -534,7 +571,10 @@ void Lane::CancelHeld(uint64_t id) {
 
 void Lane::RunErrands(Errands errands) {
   for (const uint64_t id : errands.cancel) CancelHeld(id);
-  for (const core::Key& key : errands.wake) WakeAll(waiters_.TakeKey(key));
+  for (const core::Key& key : errands.wake) {
+    WakeAll(waiters_.TakeKey(key));
+    LookAtUnresolved(key);
+  }
   if (errands.end_waits) WakeAll(waiters_.TakeAll());
   if (errands.run_timers) RunDueTimers();
   if (errands.sweep) SweepDue();
@@ -560,6 +600,14 @@ void Lane::LookAtLapse(const core::Key& key) {
                  [this, key](Reply reply) { SeeToLapse(key, reply.answer, reply.server_time); });
 }
 
+// Where another replica has settled it, whoever reads it takes it off the books; nobody else may
+// come by for long.
+void Lane::LookAtUnresolved(const core::Key& key) {
+  if (shared_->unresolved.Contains(key)) {
+    SubmitInternal(key, core::InspectCommand{}, [](const Reply&) {});
+  }
+}
+
 // What the batch that has read the record could not report.
 void Lane::SeeToLapse(const core::Key& key, const core::Answer& answer, core::Time now) {
   if (ended_leases_.erase(key) == 0) return;
@@ -570,9 +618,10 @@ void Lane::SeeToLapse(const core::Key& key, const core::Answer& answer, core::Ti
     if (again) leases_.Set(key, core::Add(now, core::kOverloadRetryAfter));
     return;
   }
-  // It was renewed or taken up by another replica: it is not over.
+  // It was renewed or taken up by another replica: it is not over. Or marked by one.
   const core::Record& record = *inspect->operation;
   if (record.state == core::State::kPending) leases_.Set(key, record.lease_expire_time);
+  NoteUnresolved(key, record);
 }
 
 // A part of what is due for every batch, until there is no more.

@@ -162,6 +162,7 @@ class Lane {
   void StepBatch();
   void PutOff();
   void StepOne(Stepped& stepped, const core::Now& now);
+  static void SettleDoubt(const Slot& slot, PendingCommand& command, core::Decision& decision);
   void AskQuotas(PendingCommand* command, core::Time now);
   bool StartCommit();
   void AnswerBatch();
@@ -171,6 +172,7 @@ class Lane {
   bool IsIdle() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return !running_ && deliverers_ == 0; }
   void NoteWritten(const core::Key& key, const core::RecordPtr& record);
   void NoteIfLapsed(const core::Key& key, Slot& slot, const core::Now& now) const;
+  void NoteRead(const core::Key& key, const core::Stored& stored, const core::Now& now);
   void ReportLapse(const core::Key& key, const Slot& slot);
   void NoteUnresolved(const core::Key& key, const core::Record& record);
   void NoteDoubtful(const core::Key& key, const core::RecordPtr& record, WriteOutcome outcome);
@@ -179,6 +181,7 @@ class Lane {
   void RunDueTimers();
   void SweepDue();
   void LookAtLapse(const core::Key& key);
+  void LookAtUnresolved(const core::Key& key);
   void SeeToLapse(const core::Key& key, const core::Answer& answer, core::Time now);
   void Park(Stepped stepped, core::Time server_time);
   bool MayWait(const Stepped& stepped) const;

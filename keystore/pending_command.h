@@ -32,6 +32,9 @@ struct PendingCommand {
   std::optional<QuotaExcess> quota;
   // It was written, and nobody knows whether that took effect.
   bool may_have_effect = false;
+  // Of what settles an operation over its owner's head: what that write was guarded by; 0: there is
+  // no such write.
+  Version doubted = 0;
 };
 
 using PendingCommandPtr = std::unique_ptr<PendingCommand>;

@@ -23,6 +23,12 @@ void UnresolvedOperations::Erase(const core::Key& key) {
   size_.store(entries_.size(), std::memory_order_relaxed);
 }
 
+bool UnresolvedOperations::Contains(const core::Key& key) const {
+  if (size_.load(std::memory_order_relaxed) == 0) return false;
+  absl::MutexLock lock(&mutex_);
+  return entries_.contains(KeyHash()(key));
+}
+
 std::vector<UnresolvedCount> UnresolvedOperations::Count() const {
   absl::MutexLock lock(&mutex_);
   std::vector<UnresolvedCount> counts(names_.size());

@@ -2,7 +2,7 @@
 // only, kept by the lanes: for metrics, never for truth.
 //
 // Thread safety: all methods may be called from any thread; each key belongs to one lane, which
-// tells of it in order. Where nothing is unresolved, Erase takes no lock.
+// tells of it in order. Where nothing is unresolved, Erase and Contains take no lock.
 #ifndef IDEMPOTENCY_KEYSTORE_UNRESOLVED_H_
 #define IDEMPOTENCY_KEYSTORE_UNRESOLVED_H_
 
@@ -34,6 +34,7 @@ class UnresolvedOperations {
   void Set(const core::Key& key, core::Time since) ABSL_LOCKS_EXCLUDED(mutex_);
   // It is not, or not any more.
   void Erase(const core::Key& key) ABSL_LOCKS_EXCLUDED(mutex_);
+  bool Contains(const core::Key& key) const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // By namespace, in no order. Takes a few nanoseconds an operation.
   std::vector<UnresolvedCount> Count() const ABSL_LOCKS_EXCLUDED(mutex_);

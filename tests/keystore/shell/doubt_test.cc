@@ -77,6 +77,15 @@ TEST_F(SmallReplicatedTest, AfterALostRaceALaterWaiterDoesNotOvertake) {
   EXPECT_THAT(Said(waiters), ElementsAre("ACQUIRED 2", "", ""));
 }
 
+TEST_F(SmallReplicatedTest, NoMoreThanABatchIsHeldBackBehindADelete) {
+  Send(Reserve("k", 1));
+  Send(Complete("k", 1));
+  const auto calls = SendAll({Delete("k"), Get("k"), Get("k"), Get("k"), Get("k"), Get("other")});
+  EXPECT_EQ(calls.back()->said, "OPERATION_NOT_FOUND");
+  // Reserve, Complete; Delete, the line behind it, and what is behind the line.
+  EXPECT_THAT(engine.reads(), ElementsAre(1, 1, 1, 1, 1, 1));
+}
+
 TEST_F(SmallReplicatedTest, AfterALostRaceCommandsOfAKeyKeepTheirOrder) {
   engine.Hold(FakeEngine::Call::kRead);
   engine.NextWrites({Fate::kLoseRace});
@@ -159,6 +168,62 @@ TEST_F(ReplicatedTest, AnUnknownResolutionIsAnsweredAsDoneThoughAReserveCameBehi
   engine.NextWrites({Fate::kUnknownWritten});
   EXPECT_THAT(Said(SendAll({Resolve("k", core::Resolution::kNotExecuted), Reserve("k", 2)})),
               ElementsAre("RESOLVED FREED", testing::StartsWith("ACQUIRED")));
+}
+
+// What settles an operation over its owner's head is written, nobody knows of it, and before it is
+// looked at another replica has served somebody else.
+class OvertakenTest : public ReplicatedTest {
+ protected:
+  Call* SendOvertaken(const Request& request, Fate fate, const std::vector<Request>& by) {
+    engine.NextWrites({fate});
+    engine.Hold(FakeEngine::Call::kRead);
+    Call* const call = Send(request);
+    engine.ReleaseOne();
+    EXPECT_EQ(call->said, "");
+    for (const Request& other : by) {
+      const core::Decision decision =
+          core::Step(engine.At(other.key), other.command, *other.policy, clock.Read(), 50);
+      engine.Put(other.key, *decision.record);
+    }
+    engine.HoldNoMore();
+    engine.ReleaseAll();
+    return call;
+  }
+};
+
+TEST_F(OvertakenTest, AnUnknownDeleteIsNotCalledRefusedSinceAnotherReplicaHasGrantedTheKey) {
+  Send(Reserve("k", 1));
+  Send(Complete("k", 1));
+  const Call* const call = SendOvertaken(Delete("k"), Fate::kUnknownWritten, {Reserve("k", 2)});
+  EXPECT_EQ(call->said, "STORE_UNAVAILABLE") << "it was done, and is not LEASE_LIVE";
+  EXPECT_EQ(StoredAs("k"), "PENDING");
+}
+
+TEST_F(OvertakenTest, AnUnknownDeleteDoesNotTakeWhatAnotherReplicaHasCompletedSince) {
+  Send(Reserve("k", 1));
+  Send(Complete("k", 1));
+  const Call* const call =
+      SendOvertaken(Delete("k"), Fate::kUnknownWritten, {Reserve("k", 2), Complete("k", 50)});
+  EXPECT_EQ(call->said, "STORE_UNAVAILABLE");
+  EXPECT_EQ(StoredAs("k"), "COMPLETE");
+}
+
+TEST_F(OvertakenTest, AnUnknownResolutionDoesNotSettleALaterAttempt) {
+  Send(Reserve("k", 1));
+  Send(Mark("k", 1));
+  Pass(2min);
+  const Call* const call = SendOvertaken(Resolve("k", core::Resolution::kNotExecuted),
+                                         Fate::kUnknownWritten, {Reserve("k", 2), Mark("k", 50)});
+  EXPECT_EQ(call->said, "STORE_UNAVAILABLE");
+  EXPECT_EQ(StoredAs("k"), "UNRESOLVED");
+}
+
+TEST_F(OvertakenTest, WhereNobodyHasComeBetweenItIsDone) {
+  Send(Reserve("k", 1));
+  Send(Complete("k", 1));
+  // Twice unknown and not written, then a lost race: it is the same operation all the time.
+  engine.NextWrites({Fate::kUnknownNotWritten, Fate::kUnknownNotWritten, Fate::kLoseRace});
+  EXPECT_EQ(Send(Delete("k"))->said, "DELETED");
 }
 
 TEST_F(ReplicatedTest, AnUnknownCompletionThatWasWrittenStillWakesTheWaiters) {

@@ -115,6 +115,55 @@ TEST_F(QuotaTest, CountsAreRightAfterARestart) {
   EXPECT_EQ(open(), 1u);
 }
 
+class ReplicatedQuotaTest : public ShellTest {
+ protected:
+  ReplicatedQuotaTest() : ShellTest(Replicated()) {}
+
+  // Another replica applies `request`, without telling.
+  void AnotherApplies(const Request& request) {
+    const core::Decision decision =
+        core::Step(engine.At(request.key), request.command, *request.policy, clock.Read(), 1);
+    engine.Put(request.key, *decision.record);
+  }
+  uint64_t open() const { return store->open_operations(KeyOf("").name_space, std::nullopt); }
+};
+
+TEST_F(ReplicatedQuotaTest, WhatAnotherReplicaHasEndedIsOpenUntilItsLeaseWouldEnd) {
+  Send(Reserve("a", 1));
+  AnotherApplies(Complete("a", 1));
+  EXPECT_EQ(open(), 1u);
+  Pass(kLease);
+  EXPECT_EQ(open(), 0u);
+}
+
+TEST_F(ReplicatedQuotaTest, WhoeverReadsThatAnOperationHasEndedTakesItOffTheCount) {
+  Send(Reserve("a", 1));
+  AnotherApplies(Complete("a", 1));
+  EXPECT_EQ(Send(Get("a"))->said, "GOT COMPLETE");
+  EXPECT_EQ(open(), 0u);
+}
+
+TEST_F(ReplicatedQuotaTest, WhatAnotherReplicaHasResolvedIsOpenUntilItTellsOfIt) {
+  Send(Reserve("a", 1));
+  Send(Mark("a", 1));
+  AnotherApplies(Resolve("a", core::Resolution::kCompleted));
+  EXPECT_EQ(open(), 1u);
+  const size_t reads = engine.reads().size();
+  engine.TellForeignChange(KeyOf("unheard of"));
+  EXPECT_EQ(engine.reads().size(), reads);
+  engine.TellForeignChange(KeyOf("a"));
+  EXPECT_EQ(open(), 0u);
+}
+
+TEST_F(ReplicatedQuotaTest, WhatIsReadAndStillOpenStaysCounted) {
+  Send(Reserve("a", 1));
+  Send(Get("a"));
+  EXPECT_EQ(open(), 1u);
+  Pass(kLease);
+  Send(Get("a"));
+  EXPECT_EQ(open(), 1u) << "it has lapsed, and is unresolved";
+}
+
 TEST_F(QuotaTest, ReservesASecondAreCountedWhateverTheyAreAnswered) {
   const auto reserve = [&](std::string_view key, uint64_t attempt) {
     return Send(Limited(Reserve(key, attempt), PerSecond(2)))->said;

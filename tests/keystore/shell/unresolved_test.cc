@@ -15,6 +15,8 @@ using testing::UnorderedElementsAre;
 
 class UnresolvedTest : public ShellTest {
  protected:
+  explicit UnresolvedTest(Traits traits = {}) : ShellTest(traits) {}
+
   UnresolvedCount Of(size_t operations, core::Duration since_start) const {
     return UnresolvedCount{"pay", operations, kStart + since_start};
   }
@@ -64,6 +66,42 @@ TEST_F(UnresolvedTest, WhatIsForgottenIsNotCounted) {
   store->Sweep();
   EXPECT_EQ(StoredAs("k"), "ABSENT");
   EXPECT_THAT(store->unresolved(), IsEmpty());
+}
+
+class ReplicatedUnresolvedTest : public UnresolvedTest {
+ protected:
+  ReplicatedUnresolvedTest() : UnresolvedTest(Replicated()) {}
+
+  // Another replica applies `request`, without telling.
+  void AnotherApplies(const Request& request) {
+    const core::Decision decision =
+        core::Step(engine.At(request.key), request.command, *request.policy, clock.Read(), 1);
+    engine.Put(request.key, *decision.record);
+  }
+};
+
+TEST_F(ReplicatedUnresolvedTest, WhatAnotherReplicaSettlesIsCountedUntilItTellsOfIt) {
+  Send(Reserve("marked", 1));
+  Send(Mark("marked", 1));
+  Send(Reserve("lapses", 2));
+  Pass(kLease);
+  EXPECT_THAT(store->unresolved(), ElementsAre(Of(2, 0s)));
+  engine.TellForeignChange(KeyOf("lapses"));
+  EXPECT_THAT(store->unresolved(), ElementsAre(Of(2, 0s))) << "it is so still";
+  AnotherApplies(Complete("lapses", 2));
+  engine.TellForeignChange(KeyOf("lapses"));
+  EXPECT_THAT(store->unresolved(), ElementsAre(Of(1, 0s)));
+  AnotherApplies(Resolve("marked", core::Resolution::kCompleted));
+  engine.TellForeignChange(KeyOf("marked"));
+  EXPECT_THAT(store->unresolved(), IsEmpty());
+}
+
+TEST_F(ReplicatedUnresolvedTest, WhatAnotherReplicaHasMarkedIsCountedFromTheEndOfItsLeaseOn) {
+  Send(Reserve("k", 1));
+  Pass(5s);
+  AnotherApplies(Mark("k", 1));
+  Pass(kLease);
+  EXPECT_THAT(store->unresolved(), ElementsAre(Of(1, 5s)));
 }
 
 TEST_F(UnresolvedTest, IsKnownAgainAfterARestart) {
