@@ -19,8 +19,8 @@
 namespace idempotency::keystore {
 namespace {
 
-// How often a batch is tried that was rolled back for the sake of others, before the key store is
-// asked to read and step again.
+// How often a batch is tried that was rolled back for the sake of others, before it counts as
+// refused.
 constexpr int kMaxWriteTries = 5;
 constexpr size_t kMaxConnections = 100;
 constexpr size_t kMaxAbsentKeys = 100'000;
@@ -93,6 +93,7 @@ absl::Status PostgresEngine::Prepare(Worker& first) {
   const auto lost_before = SettleLoss(**session, *sealer_, engine_.now(), log_);
   if (!lost_before.ok()) return lost_before.status();
   lost_before_ = *lost_before;
+  prepared_ = true;
   log_(kLogInfo,
        absl::StrCat("connected to ", facts->version, "; a commit waits for ",
                     facts->synchronous_standbys.empty() ? "no standby" : "synchronous standbys"));
@@ -183,6 +184,10 @@ absl::StatusOr<PostgresSession*> PostgresEngine::Ready(Worker& worker) {
     SetReachable(false, session.status());
     return session.status();
   }
+  if (absl::Status status = CheckOrigin(**session); !status.ok()) {
+    SetReachable(false, status);
+    return status;
+  }
   worker.session = *std::move(session);
   worker.had_session = true;
   // What the slot's earlier sessions have sent is beaten by now.
@@ -212,6 +217,19 @@ void PostgresEngine::SetReachable(bool reachable, const absl::Status& why) {
 
 absl::Status PostgresEngine::DeadError() const {
   return absl::UnavailableError("the engine has stopped after a failed write; restart the process");
+}
+
+absl::Status PostgresEngine::CheckOrigin(PostgresSession& session) {
+  if (!prepared_) return absl::OkStatus();
+  const absl::StatusOr<TableOrigin> origin = session.ReadOrigin();
+  if (!origin.ok()) return absl::UnavailableError(origin.status().message());
+  // Another may have settled already what this one finds only now.
+  const bool lost =
+      IsRestored(*origin) || origin->lost_before_ms != lost_before_.time_since_epoch().count();
+  if (!lost) return absl::OkStatus();
+  Die("the engine ends: the database was restored from a dump or copied while it was in use, and "
+      "what was acknowledged after that is lost; the next start settles what was pending");
+  return DeadError();
 }
 
 void PostgresEngine::Die(std::string_view why) {
@@ -441,6 +459,8 @@ WriteReply PostgresEngine::WriteRows(Worker& worker, const std::vector<PostgresR
     reply = session.Write(rows);
     if (reply.kind != Kind::kAgain || !session.usable()) break;
   }
+  // Nothing says that it would work the next time: whoever asked is told, instead of going round.
+  if (reply.kind == Kind::kAgain && session.usable()) reply.kind = Kind::kRefused;
   switch (reply.kind) {
     case Kind::kDone:
       full_ = false;
@@ -452,7 +472,7 @@ WriteReply PostgresEngine::WriteRows(Worker& worker, const std::vector<PostgresR
       break;
     case Kind::kRefused:
       log_(kLogWarning, absl::StrCat("PostgreSQL refuses a batch: ", reply.why.message));
-      full_ = reply.why.sqlstate == "53100";
+      if (reply.why.sqlstate == "53100") full_ = true;
       AddRefused(rows);
       break;
     case Kind::kUnknown:
@@ -494,10 +514,13 @@ absl::StatusOr<UpkeepReport> PostgresEngine::UpkeepNow(Worker& worker) {
   return AskTwice<UpkeepReport>(
       worker, [&](PostgresSession& session) -> absl::StatusOr<UpkeepReport> {
         UpkeepReport report;
+        if (absl::Status status = CheckOrigin(session); !status.ok()) return status;
         // First: what was sent by those that have ended must be beaten before "nothing" loses
         // its version.
         const absl::StatusOr<size_t> others = session.ShowAlive(instance_);
         if (!others.ok()) return others.status();
+        // It writes. Where there is no room for more than that, the next new key finds out.
+        full_ = false;
         report.others = *others;
         foreign_.SetOthers(*others);
         if (absl::Status status = RemoveExpired(session, &report); !status.ok()) return status;

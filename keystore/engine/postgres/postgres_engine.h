@@ -3,7 +3,13 @@
 //
 // A few connections, each with a thread of its own, take what is asked in the order asked; answers
 // come on those threads. Writes are guarded by versions in the database; serialization failures,
-// deadlocks and unique violations are tried again as the guarded writes that they are.
+// deadlocks and unique violations are tried again as the guarded writes that they are, a few times.
+// What is refused after that, or waits too long for a lock that somebody else has on a record, is
+// kLostRace, and fails the next read of its keys: so whoever asked is told.
+//
+// Where the database turns out to be another than it was, made of a dump while it was in use, the
+// engine dies, and what was lost is settled by whoever opens it next (postgres_loss.h). That is
+// looked for with every connection and every upkeep.
 //
 // kUnknown: the connection has gone, or the commit was not as durable as it has to be. The keys are
 // remembered, and a read of one of them first takes the slot of that connection away from it
@@ -112,6 +118,8 @@ class PostgresEngine final : public Engine {
   absl::StatusOr<Result> AskTwice(Worker& worker, Ask ask);
   void SetReachable(bool reachable, const absl::Status& why);
   absl::Status DeadError() const;
+  // UNAVAILABLE, and the engine dead, where the database is not the one that was opened.
+  absl::Status CheckOrigin(PostgresSession& session);
   void Die(std::string_view why);
 
   absl::StatusOr<ReadResult> ReadNow(Worker& worker, const std::vector<core::Key>& keys);
@@ -158,6 +166,8 @@ class PostgresEngine final : public Engine {
   SessionShared shared_;
   int64_t instance_ = 0;
   core::Time lost_before_;
+  // Of Prepare: from then on the database has to stay the one that it is.
+  bool prepared_ = false;
   ForeignChanges foreign_;
 
   std::atomic<bool> alive_{true};

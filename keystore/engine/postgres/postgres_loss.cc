@@ -61,16 +61,20 @@ absl::StatusOr<size_t> MakeAllUnresolved(PostgresSession& session, const RecordS
 
 }  // namespace
 
+bool IsRestored(const TableOrigin& origin) {
+  return !origin.here.empty() && !origin.made_at.empty() && origin.made_at != origin.here;
+}
+
 absl::StatusOr<core::Time> SettleLoss(PostgresSession& session, const RecordSealer& sealer,
                                       const core::Now& now, const LogFunction& log) {
   const absl::StatusOr<TableOrigin> origin = session.ReadOrigin();
   if (!origin.ok()) return origin.status();
   const core::Time before{core::Duration(origin->lost_before_ms)};
-  if (origin->here.empty() || origin->made_at == origin->here) return before;
-  if (origin->made_at.empty()) {
+  if (!origin->here.empty() && origin->made_at.empty()) {
     const absl::Status kept = session.SetOrigin(*origin, origin->lost_before_ms);
     return kept.ok() ? absl::StatusOr<core::Time>(before) : kept;
   }
+  if (!IsRestored(*origin)) return before;
   const absl::StatusOr<size_t> changed = MakeAllUnresolved(session, sealer, now);
   if (!changed.ok()) return changed.status();
   const int64_t lost_before_ms = now.latest.time_since_epoch().count();
@@ -81,7 +85,10 @@ absl::StatusOr<core::Time> SettleLoss(PostgresSession& session, const RecordSeal
                    *changed,
                    " pending operations are unresolved now; operations begun before now "
                    "of which nothing is known are TOO_OLD where operation_age shows it"));
-  return now.latest;
+  // Another may have been first, and its time is what everybody goes by.
+  const absl::StatusOr<TableOrigin> settled = session.ReadOrigin();
+  if (!settled.ok()) return settled.status();
+  return core::Time(core::Duration(settled->lost_before_ms));
 }
 
 }  // namespace idempotency::keystore

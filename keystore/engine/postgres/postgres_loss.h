@@ -14,6 +14,9 @@
 
 namespace idempotency::keystore {
 
+// The tables are not where they were made, as far as is known.
+bool IsRestored(const TableOrigin& origin);
+
 // Looks whether the tables are where they were made, and where they are not, makes what is PENDING
 // unresolved (core/loss.h) and remembers the time. Gives the last such time; unset: never. Several
 // may do so at once, and one that was interrupted is done again.

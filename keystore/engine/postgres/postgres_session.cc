@@ -140,10 +140,10 @@ std::vector<std::pair<std::string, std::string>> Statements() {
 }
 
 // The transaction was rolled back for the sake of another, and may be tried again. Unique
-// violations come from YugabyteDB, which reports a lost race so.
+// violations come from YugabyteDB, which reports a lost race so. Not where a lock was waited for in
+// vain (55P03): it has taken lock_timeout, and everything else waits behind it.
 bool MayWorkAgain(std::string_view sqlstate) {
-  return sqlstate == "40001" || sqlstate == "40P01" || sqlstate == "23505" || sqlstate == "55P03" ||
-         sqlstate == "57014";
+  return sqlstate == "40001" || sqlstate == "40P01" || sqlstate == "23505" || sqlstate == "57014";
 }
 
 // The server does not know either (CockroachDB), or says it while it ends the session.

@@ -89,7 +89,7 @@ struct WriteReply {
     kDone,     // `written` says which rows; it is durable
     kAgain,    // nothing was written; the same may work now
     kFenced,   // nothing was written; the session has lost its slot
-    kRefused,  // nothing was written, and the same would be refused again
+    kRefused,  // nothing was written, and the same would be refused again, or wait as long
     kUnknown,  // it may have been written, or be written yet
   };
   Kind kind = Kind::kUnknown;

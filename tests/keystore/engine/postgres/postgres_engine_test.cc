@@ -179,6 +179,57 @@ TEST_F(PostgresTest, ADatabaseThatWasRestoredFromADumpHasLostWhatCameAfter) {
   EXPECT_EQ(StateOf(ReadOne(*engine, PayKey("later"))), core::State::kPending);
 }
 
+class PostgresRestored : public PostgresTest {
+ protected:
+  // Puts a copy of the records in their place, as a dump would, while engines have the database
+  // open.
+  void Restore() {
+    fixture_.Sql(
+        "ALTER TABLE idempotency_records RENAME TO before; "
+        "CREATE TABLE idempotency_records (LIKE before INCLUDING ALL); "
+        "INSERT INTO idempotency_records SELECT * FROM before; DROP TABLE before");
+  }
+};
+
+TEST_F(PostgresRestored, AnEngineThatHasTheDatabaseOpenEndsAtItsNextLook) {
+  auto engine = fixture_.Open();
+  Store(*engine, PayKey("pending"), PendingRecord(1));
+  ASSERT_TRUE(engine->Upkeep().ok());
+  Restore();
+  EXPECT_EQ(engine->Upkeep().status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(engine->pressure().alive);
+  EXPECT_TRUE(fixture_.surroundings().Logged(kLogError, "restored from a dump"));
+  EXPECT_EQ(Read(*engine, {PayKey("pending")}).status().code(), absl::StatusCode::kUnavailable);
+  engine.reset();
+  engine = fixture_.Open();
+  EXPECT_EQ(engine->traits().lost_before, kStart);
+  EXPECT_EQ(StateOf(ReadOne(*engine, PayKey("pending"))), core::State::kUnresolved);
+  EXPECT_TRUE(engine->Upkeep().ok());
+}
+
+TEST_F(PostgresRestored, AnEngineThatConnectsAgainEndsThoughAnotherHasSettledTheLoss) {
+  const auto engine = fixture_.Open();
+  Store(*engine, PayKey("pending"), PendingRecord(1));
+  Restore();
+  fixture_.Sql(
+      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+      "WHERE application_name = 'idempotencyd'");
+  const auto other = fixture_.Open();
+  EXPECT_EQ(StateOf(ReadOne(*other, PayKey("pending"))), core::State::kUnresolved);
+  EXPECT_EQ(Read(*engine, {PayKey("pending")}).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(engine->pressure().alive);
+  EXPECT_TRUE(other->Upkeep().ok());
+  EXPECT_TRUE(other->pressure().alive);
+}
+
+TEST_F(PostgresRestored, AnOperatorMaySayThatNothingIsLost) {
+  const auto engine = fixture_.Open();
+  Restore();
+  fixture_.Sql("UPDATE idempotency_meta SET origin = ''");
+  EXPECT_TRUE(engine->Upkeep().ok());
+  EXPECT_TRUE(engine->pressure().alive);
+}
+
 // --- Late writes ---------------------------------------------------------------------------------
 
 TEST_F(PostgresTest, AWriteThatComesAfterItsSlotWasFencedDoesNothing) {
@@ -332,6 +383,56 @@ TEST_F(PostgresTest, AWriteThatIsRefusedFailsTheNextReadOfItsKeyAndNoMore) {
   EXPECT_TRUE(Read(*engine, {PayKey("b")}).ok());
   EXPECT_EQ(Read(*engine, {PayKey("a")}).status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(ReadOne(*engine, PayKey("a")).version, version);
+}
+
+// It went round, and everything behind it waited.
+TEST_F(PostgresTest, ARecordThatSomebodyHasLockedForLongIsRefused) {
+  const auto engine = fixture_.Open();
+  const core::Key key = PayKey("a");
+  Store(*engine, key, PendingRecord(1));
+  const Version version = ReadOne(*engine, key).version;
+  const auto holder = fixture_.Connect();
+  ASSERT_TRUE(holder->Execute("BEGIN").ok());
+  ASSERT_TRUE(holder->Execute("SELECT 1 FROM idempotency_records FOR UPDATE").ok());
+  EXPECT_THAT(CommitOne(*engine, key, version, CompleteRecord(1)),
+              ElementsAre(WriteOutcome::kLostRace));
+  EXPECT_TRUE(Read(*engine, {PayKey("b")}).ok());
+  EXPECT_EQ(Read(*engine, {key}).status().code(), absl::StatusCode::kUnavailable);
+  ASSERT_TRUE(holder->Execute("COMMIT").ok());
+  EXPECT_EQ(ReadOne(*engine, key).version, version);
+  EXPECT_THAT(CommitOne(*engine, key, version, CompleteRecord(1)),
+              ElementsAre(WriteOutcome::kCommitted));
+}
+
+TEST_F(PostgresTest, ABatchThatIsRolledBackAgainAndAgainIsRefused) {
+  const auto engine = fixture_.Open();
+  fixture_.Sql(
+      "CREATE SEQUENCE tries; CREATE FUNCTION roll_back() RETURNS trigger LANGUAGE plpgsql AS $$ "
+      "BEGIN PERFORM nextval('tries'); RAISE EXCEPTION 'again' USING ERRCODE = '40001'; END $$; "
+      "CREATE TRIGGER roll_back BEFORE INSERT ON idempotency_records "
+      "FOR EACH ROW EXECUTE FUNCTION roll_back()");
+  EXPECT_THAT(CommitOne(*engine, PayKey("a"), 0, PendingRecord(1)),
+              ElementsAre(WriteOutcome::kLostRace));
+  EXPECT_EQ(fixture_.Sql("SELECT last_value FROM tries"), "5");
+  EXPECT_EQ(Read(*engine, {PayKey("a")}).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(IsAbsent(ReadOne(*engine, PayKey("a"))));
+}
+
+// Where new keys are refused, there may be no write that would find room again.
+TEST_F(PostgresTest, AFullDiskIsBelievedUntilTheNextUpkeep) {
+  const auto engine = fixture_.Open();
+  fixture_.Sql(
+      "CREATE FUNCTION fill() RETURNS trigger LANGUAGE plpgsql AS $$ "
+      "BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = '53100'; END $$; "
+      "CREATE TRIGGER fill BEFORE INSERT ON idempotency_records "
+      "FOR EACH ROW EXECUTE FUNCTION fill()");
+  EXPECT_THAT(CommitOne(*engine, PayKey("a"), 0, PendingRecord(1)),
+              ElementsAre(WriteOutcome::kLostRace));
+  EXPECT_TRUE(engine->pressure().full);
+  fixture_.Sql("DROP TRIGGER fill ON idempotency_records");
+  EXPECT_TRUE(engine->pressure().full);
+  ASSERT_TRUE(engine->Upkeep().ok());
+  EXPECT_FALSE(engine->pressure().full);
 }
 
 TEST_F(PostgresTest, AnInstanceWhoseSlotsWereTakenOpensOthers) {
