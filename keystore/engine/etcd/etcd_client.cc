@@ -1,5 +1,6 @@
 #include "keystore/engine/etcd/etcd_client.h"
 
+#include <algorithm>
 #include <atomic>
 #include <fstream>
 #include <sstream>
@@ -310,6 +311,7 @@ class EtcdClient::Impl {
       etcdserverpb::WatchCreateRequest* const create = request_.mutable_create_request();
       create->set_key(impl_.watch_prefix_);
       create->set_range_end(PrefixRangeEnd(impl_.watch_prefix_));
+      create->set_start_revision(impl_.watch_from());
     }
 
     void Begin(etcdserverpb::Watch::Stub* stub) {
@@ -323,6 +325,7 @@ class EtcdClient::Impl {
     void OnReadDone(bool ok) override {
       if (!ok) return;
       if (response_.events_size() > 0) impl_.on_events_(response_);
+      impl_.NoteWatched(response_);
       if (response_.canceled()) return Cancel();
       StartRead(&response_);
     }
@@ -334,6 +337,22 @@ class EtcdClient::Impl {
     etcdserverpb::WatchRequest request_;
     etcdserverpb::WatchResponse response_;
   };
+
+  int64_t watch_from() {
+    absl::MutexLock lock(&mutex_);
+    return watch_from_;
+  }
+
+  void NoteWatched(const etcdserverpb::WatchResponse& response) {
+    absl::MutexLock lock(&mutex_);
+    // The first one begins behind what is there.
+    if (response.created() && watch_from_ == 0) watch_from_ = response.header().revision() + 1;
+    if (response.compact_revision() > 0) watch_from_ = response.compact_revision();
+    // Not what the header says, which may be ahead of events that are still to come.
+    for (const etcdserverpb::Event& event : response.events()) {
+      watch_from_ = std::max(watch_from_, event.kv().mod_revision() + 1);
+    }
+  }
 
   void StartWatch() {
     auto* const stream = new WatchStream(this);
@@ -387,6 +406,8 @@ class EtcdClient::Impl {
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   std::string token_ ABSL_GUARDED_BY(mutex_);
   WatchStream* watch_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  // The first revision that was not told of yet; 0: from now on.
+  int64_t watch_from_ ABSL_GUARDED_BY(mutex_) = 0;
   std::unique_ptr<grpc::Alarm> watch_alarm_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -52,7 +52,8 @@ class EtcdClient {
   absl::StatusOr<etcdserverpb::StatusResponse> StatusNow();
 
   // Tells of changes under a prefix from now on, until the client is destroyed; where the stream
-  // ends it is begun anew a second later, and what happened meanwhile goes untold. Once.
+  // ends it is begun anew a second later, with what happened meanwhile, unless etcd has compacted
+  // that away. Once.
   void Watch(std::string prefix, OnEvents on_events);
 
  private:

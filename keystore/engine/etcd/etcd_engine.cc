@@ -93,6 +93,7 @@ class EtcdEngine::Impl {
         epoch_(client_.get(), &layout_) {}
 
   ~Impl() {
+    if (scans_ != nullptr) scans_->Stop();
     if (worker_ != nullptr) worker_->Stop();
     {
       absl::MutexLock lock(&mutex_);
@@ -112,6 +113,7 @@ class EtcdEngine::Impl {
     }
     LookAround();
     worker_ = std::make_unique<EtcdWorker>([this] { OnSecond(); });
+    scans_ = std::make_unique<EtcdWorker>([] {});
     return absl::OkStatus();
   }
 
@@ -149,11 +151,11 @@ class EtcdEngine::Impl {
       AddRangeOne(layout_.RecordKey(Family::kOpen, job->stored_keys[i]), &request);
       AddRangeOne(layout_.RecordKey(Family::kFinished, job->stored_keys[i]), &request);
     }
-    const int64_t asked_at = epoch_.state().store_revision;
-    client_->Read(std::move(request), [this, job, asked_at,
+    const EpochState asked_in = epoch_.state();
+    client_->Read(std::move(request), [this, job, asked_in,
                                        end](const absl::StatusOr<TxnResponse>& response) {
       if (!response.ok()) return EndRead(job, FailedCall(response.status()));
-      if (absl::Status status = TakeRead(*response, asked_at, end, job.get()); !status.ok()) {
+      if (absl::Status status = TakeRead(*response, asked_in, end, job.get()); !status.ok()) {
         return EndRead(job, FailedCall(status));
       }
       if (job->bytes >= core::kMaxReadBytes) PutOff(job.get());
@@ -162,10 +164,16 @@ class EtcdEngine::Impl {
     });
   }
 
-  absl::Status TakeRead(const TxnResponse& response, int64_t asked_at, size_t end, ReadJob* job) {
-    absl::Status status = epoch_.NoteRevision(asked_at, response.header());
+  // The epoch is in the first place of the answer.
+  absl::StatusOr<EpochState> TakeEpoch(const TxnResponse& response, const EpochState& asked_in) {
+    absl::Status status = epoch_.NoteRevision(asked_in.store_revision, response.header());
     if (!status.ok()) return status;
-    const absl::StatusOr<EpochState> epoch = epoch_.NoteKey(response, KeyAt(response, 0));
+    return epoch_.NoteKey(response, KeyAt(response, 0), asked_in.revision);
+  }
+
+  absl::Status TakeRead(const TxnResponse& response, const EpochState& asked_in, size_t end,
+                        ReadJob* job) {
+    const absl::StatusOr<EpochState> epoch = TakeEpoch(response, asked_in);
     if (!epoch.ok()) return epoch.status();
     job->result.token_floor =
         std::max(job->result.token_floor, TokenFloor(epoch->value, epoch->store_revision));
@@ -374,8 +382,8 @@ class EtcdEngine::Impl {
 
   void Scan(ScanFilter filter, size_t limit, std::string resume_key, ScanDone done) {
     Enter();
-    worker_->Add([this, filter = std::move(filter), limit, resume_key = std::move(resume_key),
-                  done = std::move(done)]() mutable {
+    scans_->Add([this, filter = std::move(filter), limit, resume_key = std::move(resume_key),
+                 done = std::move(done)]() mutable {
       std::move(done)(ScanNow(std::move(filter), limit, resume_key));
       Leave();
     });
@@ -423,6 +431,7 @@ class EtcdEngine::Impl {
   // --- How it stands ---------------------------------------------------------------------------
 
   void OnSecond() {
+    MarkLoss();
     LookAround();
     if (etcd_.sweep_interval > core::Duration::zero() && usable_ &&
         sweep_due_.Due(options_.now().latest)) {
@@ -446,6 +455,26 @@ class EtcdEngine::Impl {
   }
 
   void LookAround() {
+    if (!usable_) return;
+    LookForLoss();
+    LookForRoom();
+  }
+
+  // Also where nobody asks for anything: by the time that somebody does, others may have written so
+  // much that the revision says nothing any more.
+  void LookForLoss() {
+    TxnRequest read;
+    AddRangeOne(layout_.EpochKey(), &read);
+    const EpochState asked_in = epoch_.state();
+    const absl::StatusOr<TxnResponse> response = client_->ReadNow(std::move(read));
+    // Where etcd does not answer, whoever asks for something is told.
+    if (!response.ok()) return;
+    if (const auto epoch = TakeEpoch(*response, asked_in); !epoch.ok()) {
+      (void)FailedCall(epoch.status());
+    }
+  }
+
+  void LookForRoom() {
     const absl::StatusOr<etcdserverpb::StatusResponse> status = client_->StatusNow();
     if (!status.ok()) return;
     bool alarmed = false;
@@ -496,15 +525,44 @@ class EtcdEngine::Impl {
     if (alive_.exchange(false)) options_.log(kLogError, absl::StrCat("the engine ends: ", why));
   }
 
-  // The process may be gone as soon as the engine is dead: what it has found is noted first.
   void LoseStore(const std::string& why) {
     if (!usable_.exchange(false)) return;
+    {
+      absl::MutexLock lock(&mutex_);
+      loss_ = why;
+    }
+    MarkLoss();
+  }
+
+  // The process may be gone as soon as the engine is dead: what it has found is noted first, and
+  // tried again every second for as long as etcd does not take it.
+  void MarkLoss() {
+    std::string why;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (loss_.empty() || marking_) return;
+      marking_ = true;
+      why = loss_;
+    }
     Enter();
     epoch_.MarkLoss(options_.now().latest, [this, why](const absl::Status& marked) {
-      Die(absl::StrCat(why, marked.ok() ? "" : ", and that could not be noted in it: ",
-                       std::string(marked.message())));
+      EndMark(why, marked);
       Leave();
     });
+  }
+
+  void EndMark(const std::string& why, const absl::Status& marked) {
+    const bool is_final = marked.ok() || absl::IsDataLoss(marked);
+    {
+      absl::MutexLock lock(&mutex_);
+      marking_ = false;
+      if (is_final) loss_.clear();
+    }
+    const std::string line = absl::StrCat(
+        why,
+        marked.ok() ? "" : ", and that could not be noted in it: ", std::string(marked.message()));
+    if (is_final) return Die(line);
+    LogOnce(kLogError, line);
   }
 
   // What was PENDING before a loss may have gone on since: nobody knows.
@@ -626,13 +684,18 @@ class EtcdEngine::Impl {
   Throttle sweep_due_;
   std::unique_ptr<EtcdClient> client_;
   EtcdEpoch epoch_;
+  // What comes every second; lists, which may come without a pause.
   std::unique_ptr<EtcdWorker> worker_;
+  std::unique_ptr<EtcdWorker> scans_;
 
   absl::Mutex mutex_;
   int calls_ ABSL_GUARDED_BY(mutex_) = 0;
   std::string last_line_ ABSL_GUARDED_BY(mutex_);
   absl::Status refusal_ ABSL_GUARDED_BY(mutex_);
   std::set<int64_t> ours_ ABSL_GUARDED_BY(mutex_);  // the newest revisions that we have made
+  // Why the store is lost, until that is noted in it; and whether that is under way.
+  std::string loss_ ABSL_GUARDED_BY(mutex_);
+  bool marking_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 absl::StatusOr<std::unique_ptr<EtcdEngine>> EtcdEngine::Open(EngineOptions options,

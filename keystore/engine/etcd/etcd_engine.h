@@ -11,7 +11,8 @@
 //   and fails the next read, so that whoever asked is told.
 // - No record has a lease of etcd's: whether it has ended is never etcd's decision.
 // - An answer that does not fit into a request of etcd's is stored without its body.
-// - Where etcd has gone back in time, the engine dies.
+// - Where etcd has gone back in time, or what is under the prefix was removed, that is noticed by
+//   about a second later. The engine takes nothing any more, notes it there, and dies.
 // StoredBytes says nothing: etcd does not tell what a range of keys takes.
 //
 // Thread safety: all methods may be called from any thread. Completions run on threads of gRPC's

@@ -87,7 +87,22 @@ absl::Status EtcdEpoch::NoteRevision(int64_t asked_at, const etcdserverpb::Respo
   return absl::OkStatus();
 }
 
-absl::StatusOr<EpochState> EtcdEpoch::NoteKey(const TxnResponse& response, const KeyValue* key) {
+// The key is never removed, and every change of it is one write more.
+std::string_view EtcdEpoch::WhyLost(const EpochState& seen, int64_t asked_at) const {
+  if (now_.revision == 0) return {};
+  if (seen.made != now_.made) return "it was removed and made anew";
+  const bool is_newer = seen.revision > now_.revision;
+  if (seen.revision < asked_at || (is_newer && seen.writes <= now_.writes)) {
+    return "etcd has gone back: it was restored, or another one is in its place";
+  }
+  if (is_newer && seen.value.lost_before != now_.value.lost_before) {
+    return "another server has found that etcd has lost records";
+  }
+  return {};
+}
+
+absl::StatusOr<EpochState> EtcdEpoch::NoteKey(const TxnResponse& response, const KeyValue* key,
+                                              int64_t asked_at) {
   const std::optional<EpochValue> value =
       key == nullptr ? std::nullopt : DecodeEpochValue(key->value());
   if (!value) {
@@ -97,14 +112,17 @@ absl::StatusOr<EpochState> EtcdEpoch::NoteKey(const TxnResponse& response, const
         "prefix, or has removed it"));
   }
   const EpochState seen{.revision = key->mod_revision(),
+                        .made = key->create_revision(),
+                        .writes = key->version(),
                         .value = *value,
                         .store_revision = response.header().revision()};
   absl::MutexLock lock(&mutex_);
-  now_.store_revision = std::max(now_.store_revision, seen.store_revision);
-  if (seen.revision > now_.revision) {
-    now_.revision = seen.revision;
-    now_.value = seen.value;
+  if (const std::string_view why = WhyLost(seen, asked_at); !why.empty()) {
+    return absl::DataLossError(absl::StrCat(layout_.EpochKey(), ": ", std::string(why)));
   }
+  const int64_t newest = std::max(now_.store_revision, seen.store_revision);
+  if (seen.revision > now_.revision) now_ = seen;
+  now_.store_revision = newest;
   return seen;
 }
 
@@ -112,17 +130,21 @@ absl::StatusOr<EpochState> EtcdEpoch::NoteKey(const TxnResponse& response, const
 
 void EtcdEpoch::Change(const EpochState& from, const EpochValue& to,
                        absl::AnyInvocable<void(absl::Status status, bool ours) &&> done) {
-  client_.Write(ChangeRequest(layout_, from.revision, to),
-                [this, to, done = std::move(done)](absl::StatusOr<TxnResponse> response) mutable {
-                  if (!response.ok()) return std::move(done)(response.status(), false);
-                  KeyValue changed;
-                  changed.set_mod_revision(response->header().revision());
-                  changed.set_value(EncodeEpochValue(to));
-                  const bool ours = response->succeeded();
-                  const absl::Status noted =
-                      NoteKey(*response, ours ? &changed : KeyAt(*response, 0)).status();
-                  std::move(done)(noted, ours);
-                });
+  client_.Write(
+      ChangeRequest(layout_, from.revision, to),
+      [this, from, to, done = std::move(done)](absl::StatusOr<TxnResponse> response) mutable {
+        if (!response.ok()) return std::move(done)(response.status(), false);
+        const int64_t revision = response->header().revision();
+        KeyValue changed;
+        changed.set_mod_revision(revision);
+        changed.set_create_revision(from.revision == 0 ? revision : from.made);
+        changed.set_version(from.writes + 1);
+        changed.set_value(EncodeEpochValue(to));
+        const bool ours = response->succeeded();
+        const absl::Status noted =
+            NoteKey(*response, ours ? &changed : KeyAt(*response, 0)).status();
+        std::move(done)(noted, ours);
+      });
 }
 
 void EtcdEpoch::MarkLoss(core::Time now, Settled done) {
@@ -136,13 +158,23 @@ void EtcdEpoch::MarkLoss(core::Time now, Settled done) {
     const std::optional<EpochValue> there =
         key == nullptr ? EpochValue{} : DecodeEpochValue(key->value());
     if (!there) return std::move(done)(absl::DataLossError("the epoch is not ours"));
+    const EpochState known = state();
     EpochValue value = *there;
-    value.lost_before = now;
-    value.loss_open = true;
+    if (there->lost_before <= known.value.lost_before) {
+      value.lost_before = now;
+      value.loss_open = true;
+    }
+    const uint64_t floor = TokenFloor(known.value, known.store_revision);
+    const uint64_t of_revisions = TokensOf(response->header().revision());
+    value.token_base = std::max(value.token_base, floor - std::min(floor, of_revisions));
+    if (value == *there) return std::move(done)(absl::OkStatus());
     client_.Write(ChangeRequest(layout_, key == nullptr ? 0 : key->mod_revision(), value),
-                  [done = std::move(done)](absl::StatusOr<TxnResponse> changed) mutable {
-                    // Whoever was first has noted the same.
-                    std::move(done)(changed.status());
+                  [this, now, done = std::move(done)](absl::StatusOr<TxnResponse> changed) mutable {
+                    if (!changed.ok() || changed->succeeded()) {
+                      return std::move(done)(changed.status());
+                    }
+                    // Another was first, and may know of lower tokens.
+                    MarkLoss(now, std::move(done));
                   });
   });
 }

@@ -17,13 +17,14 @@
 // where that is 2048 for each millisecond since 1970 whenever a server begins. So tokens go on
 // rising, too, where etcd is made of a snapshot and its revisions begin again further down: unless
 // more than 16,000 revisions a second were made since a server began last, or the clock is wrong by
-// more than what lies between.
+// more than what lies between. A server that notices such a thing raises it to what it knows, too.
 //
 // Thread safety: all methods may be called from any thread.
 #ifndef IDEMPOTENCY_KEYSTORE_ENGINE_ETCD_ETCD_EPOCH_H_
 #define IDEMPOTENCY_KEYSTORE_ENGINE_ETCD_ETCD_EPOCH_H_
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -45,6 +46,9 @@ inline constexpr int kTokenBitsPerMillisecond = 11;
 struct EpochState {
   // mod_revision of the key.
   int64_t revision = 0;
+  // When it was made, as a revision, and how often it was written since.
+  int64_t made = 0;
+  int64_t writes = 0;
   EpochValue value;
   // The newest revision of the store that was seen.
   int64_t store_revision = 0;
@@ -68,13 +72,14 @@ class EtcdEpoch {
   // The revision of the epoch when it was opened.
   int64_t first_revision() const ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Takes up what an answer to a question of that time says; the key's own place in it may be
-  // null where the question was not about it. DATA_LOSS where the store has gone back, or the key
-  // is not ours any more.
+  // Takes up what an answer to a question of that time says: `asked_at` is the newest revision of
+  // the store, or of the key, that was known then. DATA_LOSS where the store has gone back, where
+  // the key is not ours any more or was made anew, and where another server has noted a loss.
   absl::Status NoteRevision(int64_t asked_at, const etcdserverpb::ResponseHeader& header)
       ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<EpochState> NoteKey(const etcdserverpb::TxnResponse& response,
-                                     const etcdserverpb::KeyValue* key) ABSL_LOCKS_EXCLUDED(mutex_);
+                                     const etcdserverpb::KeyValue* key, int64_t asked_at = 0)
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Somebody's write may or may not be done: Settle has to fence it off.
   void NoteUnknown() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -87,8 +92,9 @@ class EtcdEpoch {
   void Change(const EpochState& from, const EpochValue& to,
               absl::AnyInvocable<void(absl::Status status, bool ours) &&> done)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  // Notes in the epoch that the store has lost what was done before `now`: for whoever opens it
-  // next. Not where that fails, which is told.
+  // Notes in the epoch that the store has lost what was done before `now`, for whoever opens it
+  // next, unless another server has done so; and raises the base above all tokens that are known
+  // here. Where that fails, it is told: DATA_LOSS where something else is stored there, for good.
   void MarkLoss(core::Time now, Settled done) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // As Change, waiting for it.
@@ -96,6 +102,9 @@ class EtcdEpoch {
       ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  // Why `seen` cannot have become of what is known; empty where it can.
+  std::string_view WhyLost(const EpochState& seen, int64_t asked_at) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RunFence() ABSL_LOCKS_EXCLUDED(mutex_);
   void EndFence(uint64_t unknowns, const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
 

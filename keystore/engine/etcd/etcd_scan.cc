@@ -10,12 +10,16 @@
 namespace idempotency::keystore {
 namespace {
 
-// Keys asked for at once: few at first, since they may be large, and more where they are not.
-constexpr int64_t kFirstPart = 16;
-constexpr int64_t kLargestPart = 512;
+constexpr int64_t kLargestOpenPart = 512;
+constexpr int64_t kLargestFinishedPart = 32;
 constexpr size_t kSmallPartBytes = size_t{256} * 1024;
 
 }  // namespace
+
+int64_t NextPart(Family family, int64_t limit, size_t part_bytes) {
+  if (part_bytes > kSmallPartBytes) return kFirstPart;
+  return std::min(limit * 2, family == Family::kOpen ? kLargestOpenPart : kLargestFinishedPart);
+}
 
 core::Stored DecodeStored(const RecordSealer& sealer, std::string_view stored_key,
                           std::string_view value) {
@@ -83,8 +87,7 @@ void EtcdScan::Fetch(Row& row, std::string key) {
   if (response->responses_size() == 0) return;
   row.part = std::move(*response->mutable_responses(0)->mutable_response_range());
   row.ends = !row.part.more();
-  const bool small = row.part.ByteSizeLong() <= kSmallPartBytes;
-  row.limit = small ? std::min(row.limit * 2, kLargestPart) : kFirstPart;
+  row.limit = NextPart(row.family, row.limit, row.part.ByteSizeLong());
 }
 
 bool EtcdScan::Valid() const {

@@ -20,6 +20,12 @@
 
 namespace idempotency::keystore {
 
+// How many keys the next part asks for, where this one asked for `limit` and was so large. Few at
+// first, since they may be large, and more where they are not: but of finished records, which have
+// answers of any size, never so many that a part of the largest ones would be dangerous.
+int64_t NextPart(Family family, int64_t limit, size_t part_bytes);
+inline constexpr int64_t kFirstPart = 16;
+
 class EtcdScan final : public ScanSource {
  public:
   // open_only: leaves out the family `finished`.

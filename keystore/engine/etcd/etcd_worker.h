@@ -1,4 +1,5 @@
-// A thread for what waits for etcd: scans, sweeping, a look at how etcd stands once a second.
+// A thread for what waits for etcd: scans; or sweeping, and a look at how etcd stands, once a
+// second. Not for both: what comes once a second is done when there is nothing else.
 //
 // Thread safety: all methods may be called from any thread but its own.
 #ifndef IDEMPOTENCY_KEYSTORE_ENGINE_ETCD_ETCD_WORKER_H_

@@ -16,10 +16,12 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "keystore/codec/key_codec.h"
 #include "keystore/codec/record_codec.h"
 #include "keystore/engine/etcd/etcd_epoch.h"
 #include "keystore/engine/etcd/etcd_requests.h"
+#include "keystore/engine/etcd/etcd_scan.h"
 #include "tests/keystore/engine/engine_calls.h"
 #include "tests/keystore/engine/etcd/etcd_fixture.h"
 #include "tests/keystore/engine/records.h"
@@ -169,6 +171,59 @@ TEST(EtcdEngineTest, TellsOfWhatAnotherServerHasEnded) {
   ASSERT_TRUE(hints.Await("last", 1));
   Store(*two, PayKey("last"), CompleteRecord());
   EXPECT_TRUE(hints.Await("last", 2));
+}
+
+// The watch of one server breaks with the member that it was on, and what another server does
+// before it begins anew is told all the same.
+TEST(EtcdEngineTest, TellsOfWhatHappenedWhileTheWatchWasAway) {
+  EtcdCluster etcd(3);
+  EtcdFixture fixture(&etcd);
+  const auto first = fixture.Open();
+  // Not the one that leads: the others go on at once.
+  size_t watched = 0;
+  ASSERT_TRUE(BecomesTrue([&] {
+    for (watched = 0; watched < etcd.size(); ++watched) {
+      EtcdOptions one = fixture.etcd;
+      one.endpoints = {etcd.member(watched).endpoint()};
+      const auto status = (*EtcdClient::Open(one, fixture.options.log))->StatusNow();
+      if (status.ok() && status->leader() != 0 &&
+          status->leader() != status->header().member_id()) {
+        return true;
+      }
+    }
+    return false;
+  }));
+  const std::string gone = etcd.member(watched).endpoint();
+  const std::string left = etcd.member((watched + 1) % etcd.size()).endpoint();
+  fixture.etcd.endpoints = {gone, left};
+  const auto one = fixture.Open();
+  fixture.etcd.endpoints = {left};
+  const auto two = fixture.Open();
+  Hints hints;
+  one->OnForeignChange(hints.Take());
+  ASSERT_TRUE(BecomesTrue([&] {
+    Store(*two, PayKey("probe"), PendingRecord());
+    Store(*two, PayKey("probe"), CompleteRecord());
+    return hints.CountOf("probe") > 0;
+  })) << "no hint comes";
+  etcd.member(watched).Kill();
+  Store(*two, PayKey("meanwhile"), PendingRecord());
+  EXPECT_TRUE(hints.Await("meanwhile", 1));
+}
+
+TEST(EtcdEngineTest, APartOfAScanIsNeverLargerThanMemoryBears) {
+  constexpr size_t kSmall = 1000;
+  constexpr size_t kLarge = size_t{20} * 1024 * 1024;
+  int64_t open = kFirstPart;
+  int64_t finished = kFirstPart;
+  for (int i = 0; i < 20; ++i) {
+    open = NextPart(Family::kOpen, open, kSmall);
+    finished = NextPart(Family::kFinished, finished, kSmall);
+  }
+  EXPECT_EQ(open, 512);
+  // Each of them may have an answer of 1.5 MiB.
+  EXPECT_EQ(finished, 32);
+  EXPECT_EQ(NextPart(Family::kFinished, finished, kLarge), kFirstPart);
 }
 
 // --- Unknown outcomes
@@ -431,27 +486,46 @@ TEST(EtcdEngineTest, WhoAsksForWhatEtcdRefusesIsToldAndNothingSpins) {
 // --- An etcd that goes back
 // ------------------------------------------------------------------------
 
-TEST(EtcdEngineTest, TokensGoOnRisingThoughEtcdIsRestored) {
-  EtcdCluster etcd(1);
-  EtcdFixture fixture(&etcd);
-  const TempDirectory aside;
+// An etcd of one member, whose files are copied while it is down.
+class EtcdRestored : public ::testing::Test {
+ protected:
+  // Engines that are open lose it for a while.
+  void SetAside() {
+    etcd_.member(0).Kill();
+    Copy(etcd_.member(0).data_dir(), aside_.file("data"));
+    etcd_.member(0).Start();
+  }
+  // Leaves it down.
+  void PutBack() {
+    etcd_.member(0).Kill();
+    std::filesystem::remove_all(etcd_.member(0).data_dir());
+    Copy(aside_.file("data"), etcd_.member(0).data_dir());
+  }
+
+  EtcdCluster etcd_{1};
+  EtcdFixture fixture_{&etcd_};
+
+ private:
+  static void Copy(const std::string& from, const std::string& to) {
+    std::filesystem::copy(from, to, std::filesystem::copy_options::recursive);
+  }
+
+  const TempDirectory aside_;
+};
+
+TEST_F(EtcdRestored, TokensGoOnRising) {
+  EtcdFixture& fixture = fixture_;
   auto engine = fixture.Open();
   Store(*engine, PayKey("before"), PendingRecord(1));
-  etcd.member(0).Kill();
-  std::filesystem::copy(etcd.member(0).data_dir(), aside.file("data"),
-                        std::filesystem::copy_options::recursive);
-  etcd.member(0).Start();
+  SetAside();
   engine = fixture.Open();
   uint64_t newest = 0;
   for (int i = 0; i < 100; ++i) {
     newest = Read(*engine, {})->token_floor + engine->traits().max_batch_writes - 1;
     Store(*engine, PayKey(std::to_string(i)), PendingRecord(newest));
   }
-  etcd.member(0).Kill();
-  std::filesystem::remove_all(etcd.member(0).data_dir());
-  std::filesystem::copy(aside.file("data"), etcd.member(0).data_dir(),
-                        std::filesystem::copy_options::recursive);
-  etcd.member(0).Start();
+  PutBack();
+  etcd_.member(0).Start();
 
   // Whoever knew it before notices, and ends.
   EXPECT_TRUE(BecomesTrue([&engine] {
@@ -471,6 +545,171 @@ TEST(EtcdEngineTest, TokensGoOnRisingThoughEtcdIsRestored) {
   engine.reset();
   engine = fixture.Open();
   EXPECT_EQ(engine->traits().lost_before, kStart);
+}
+
+TEST_F(EtcdRestored, IsNoticedByAServerThatIsAskedForNothing) {
+  auto engine = fixture_.Open();
+  SetAside();
+  engine = fixture_.Open();
+  Store(*engine, PayKey("after"), PendingRecord(1));
+  PutBack();
+  etcd_.member(0).Start();
+  EXPECT_TRUE(BecomesTrue([&engine] { return !engine->pressure().alive; }));
+  EXPECT_TRUE(fixture_.surroundings().Logged(kLogError, "gone back"));
+}
+
+TEST_F(EtcdRestored, ALossThatCouldNotBeNotedIsNotedLater) {
+  // The time is asked for when a loss has been found, and at that moment etcd goes away.
+  std::atomic<bool> goes_away{false};
+  std::atomic<bool> has_gone{false};
+  fixture_.options.now = [&, now = fixture_.options.now] {
+    if (goes_away.exchange(false)) {
+      etcd_.member(0).Kill();
+      has_gone = true;
+    }
+    return now();
+  };
+  auto engine = fixture_.Open();
+  Store(*engine, PayKey("pending"), PendingRecord(1));
+  SetAside();
+  engine = fixture_.Open();
+  Store(*engine, PayKey("after"), PendingRecord(1));
+  PutBack();
+  goes_away = true;
+  etcd_.member(0).Start();
+  ASSERT_TRUE(BecomesTrue([&has_gone] { return has_gone.load(); }));
+  ASSERT_TRUE(BecomesTrue(
+      [this] { return fixture_.surroundings().Logged(kLogError, "could not be noted"); }));
+  EXPECT_TRUE(engine->pressure().alive) << "else the next start would know nothing of it";
+  EXPECT_EQ(Read(*engine, {PayKey("pending")}).status().code(), absl::StatusCode::kUnavailable);
+  etcd_.member(0).Start();
+  EXPECT_TRUE(BecomesTrue([&engine] { return !engine->pressure().alive; }));
+  engine.reset();
+  engine = fixture_.Open();
+  EXPECT_EQ(engine->traits().lost_before, kStart);
+  EXPECT_EQ(RecordIn(ReadOne(*engine, PayKey("pending")))->state, core::State::kUnresolved);
+}
+
+TEST(EtcdEngineTest, TokensGoOnRisingThoughEverythingWasRemoved) {
+  EtcdFixture fixture;
+  auto engine = fixture.Open();
+  // Far above what a server begins with by the time.
+  const uint64_t high = uint64_t{1} << 52;
+  Store(*engine, PayKey("a"), PendingRecord(high));
+  fixture.RemoveAll();
+  EXPECT_TRUE(BecomesTrue([&engine] { return !engine->pressure().alive; }));
+  engine.reset();
+  engine = fixture.Open();
+  EXPECT_GT(Read(*engine, {})->token_floor, high);
+  EXPECT_TRUE(core::IsSet(engine->traits().lost_before));
+}
+
+TEST(EtcdEngineTest, ListsWithoutAPauseKeepNobodyFromLookingHowEtcdStands) {
+  EtcdFixture fixture;
+  const auto engine = fixture.Open();
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> askers;
+  for (int i = 0; i < 3; ++i) {
+    askers.emplace_back([&] {
+      while (!stop) (void)Scan(*engine, {}, 10);
+    });
+  }
+  // Lists do not look at the epoch.
+  fixture.RemoveAll();
+  EXPECT_TRUE(BecomesTrue([&engine] { return !engine->pressure().alive; }));
+  stop = true;
+  for (std::thread& asker : askers) asker.join();
+}
+
+class EtcdEpochTest : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_NE(fixture_.Open(), nullptr) << "etcd does not answer"; }
+
+  etcdserverpb::TxnResponse Find() {
+    etcdserverpb::TxnRequest read;
+    AddRangeOne(layout_.EpochKey(), &read);
+    const auto found = fixture_.client().ReadNow(std::move(read));
+    EXPECT_TRUE(found.ok()) << found.status();
+    return found.ok() ? *found : etcdserverpb::TxnResponse();
+  }
+  absl::StatusCode Note(EtcdEpoch& epoch) {
+    const etcdserverpb::TxnResponse found = Find();
+    return epoch.NoteKey(found, KeyAt(found, 0)).status().code();
+  }
+
+  EtcdFixture fixture_;
+  const EtcdLayout layout_ = fixture_.layout();
+  EtcdEpoch one_{&fixture_.client(), &layout_};
+  EtcdEpoch two_{&fixture_.client(), &layout_};
+};
+
+TEST_F(EtcdEpochTest, WhatAnotherServerMakesOfItIsTakenUp) {
+  ASSERT_TRUE(one_.Open(kStart).ok());
+  ASSERT_TRUE(two_.Open(kStart + 1h).ok());
+  EXPECT_EQ(Note(one_), absl::StatusCode::kOk);
+  EXPECT_EQ(one_.state().revision, two_.state().revision);
+  EXPECT_EQ(one_.state().value, two_.state().value);
+  EXPECT_EQ(Note(two_), absl::StatusCode::kOk);
+}
+
+// Its revisions go on: by them alone nobody would notice.
+TEST_F(EtcdEpochTest, ThatItWasMadeAnewIsALoss) {
+  ASSERT_TRUE(one_.Open(kStart).ok());
+  fixture_.RemoveAll();
+  ASSERT_TRUE(two_.Open(kStart).ok());
+  EXPECT_EQ(Note(one_), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(EtcdEpochTest, ThatItWasWrittenLessOftenThanIsKnownIsALoss) {
+  ASSERT_TRUE(one_.Open(kStart).ok());
+  const EpochState known = one_.state();
+  etcdserverpb::TxnResponse found = Find();
+  etcdserverpb::KeyValue key = *KeyAt(found, 0);
+  key.set_mod_revision(known.revision + 100);
+  found.mutable_header()->set_revision(known.revision + 100);
+  EXPECT_EQ(one_.NoteKey(found, &key).status().code(), absl::StatusCode::kDataLoss);
+  key.set_version(known.writes + 1);
+  EXPECT_EQ(one_.NoteKey(found, &key).status().code(), absl::StatusCode::kOk);
+}
+
+TEST_F(EtcdEpochTest, ThatItIsOlderThanWhatWasKnownWhenItWasAskedForIsALoss) {
+  ASSERT_TRUE(one_.Open(kStart).ok());
+  const etcdserverpb::TxnResponse before = Find();
+  ASSERT_TRUE(one_.Open(kStart).ok());
+  const int64_t known = one_.state().revision;
+  EXPECT_EQ(one_.NoteKey(before, KeyAt(before, 0)).status().code(), absl::StatusCode::kOk)
+      << "it was on its way";
+  EXPECT_EQ(one_.NoteKey(before, KeyAt(before, 0), known).status().code(),
+            absl::StatusCode::kDataLoss);
+}
+
+TEST_F(EtcdEpochTest, ALossIsNotedOnceByWhoeverIsFirstAndTheBaseRaisedByAll) {
+  ASSERT_TRUE(one_.Open(kStart).ok());
+  ASSERT_TRUE(two_.Open(kStart).ok());
+  const uint64_t base = uint64_t{1} << 52;
+  EpochValue high = two_.state().value;
+  high.token_base = base;
+  ASSERT_TRUE(*two_.ChangeNow(two_.state(), high));
+  fixture_.RemoveAll();
+  for (const auto& [epoch, now] :
+       {std::pair(&one_, kStart + 1min), std::pair(&two_, kStart + 2min)}) {
+    absl::Notification answered;
+    absl::Status marked;
+    epoch->MarkLoss(now, [&](const absl::Status& status) {
+      marked = status;
+      answered.Notify();
+    });
+    answered.WaitForNotification();
+    EXPECT_TRUE(marked.ok()) << marked;
+  }
+  const etcdserverpb::TxnResponse found = Find();
+  const auto value = DecodeEpochValue(KeyAt(found, 0)->value());
+  ASSERT_TRUE(value.has_value());
+  EXPECT_EQ(value->lost_before, kStart + 1min);
+  EXPECT_TRUE(value->loss_open);
+  EXPECT_GE(TokenFloor(*value, found.header().revision()), base);
+  // And whoever knew it before notices.
+  EXPECT_EQ(Note(one_), absl::StatusCode::kDataLoss);
 }
 
 TEST(EtcdEngineTest, DoesNotOpenWhatSomethingElseHasWritten) {

@@ -80,6 +80,14 @@ void EtcdFixture::Put(const std::string& key, const std::string& value) {
   EXPECT_TRUE(response.ok()) << response.status();
 }
 
+void EtcdFixture::RemoveAll() {
+  etcdserverpb::TxnRequest request;
+  AddDelete(etcd.prefix, request.mutable_success());
+  request.mutable_success(0)->mutable_request_delete_range()->set_range_end(PrefixEnd(etcd.prefix));
+  const auto response = client().WriteNow(std::move(request));
+  EXPECT_TRUE(response.ok()) << response.status();
+}
+
 std::vector<std::string> EtcdFixture::Keys() {
   etcdserverpb::TxnRequest request;
   AddRangeOne(etcd.prefix, &request);

@@ -39,6 +39,8 @@ class EtcdFixture {
   EtcdClient& client();
   EtcdLayout layout() const { return EtcdLayout(etcd.prefix); }
   void Put(const std::string& key, const std::string& value);
+  // As `etcdctl del --prefix` does.
+  void RemoveAll();
   // Under the prefix, without it, in order.
   std::vector<std::string> Keys();
 
