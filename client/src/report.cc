@@ -71,8 +71,13 @@ RunResult Unknown(EffectResult effect) {
 
 }  // namespace
 
-Judgement JudgeEffect(EffectResult effect, uint32_t attempt, const RunOptions& options) {
+Judgement JudgeEffect(EffectResult effect, uint32_t attempt, bool may_have_started,
+                      const RunOptions& options) {
   effect.attempt = attempt;
+  // Nothing can have been sent: fn never got as far as Dispatch.
+  const bool not_started = !may_have_started && !effect.response.has_value() &&
+                           effect.certainty == EffectResult::Certainty::kClassify;
+  if (not_started) return Judgement{kNothingHappened, std::move(effect), {}};
   Judgement judgement{.classification = Classify(effect, options), .effect = std::move(effect)};
   EffectResult& judged = judgement.effect;
   const bool status_alone = !judged.response.has_value() && !judged.error.ok();
@@ -96,11 +101,8 @@ RunResult Unrecorded(Judgement judgement) {
 }
 
 Judgement Reporter::Judge(EffectResult effect) const {
-  // Nothing can have been sent: fn never got as far as Dispatch.
-  const bool not_started = !held_.may_have_started() && !effect.response.has_value() &&
-                           effect.certainty == EffectResult::Certainty::kClassify;
-  if (not_started) return Judgement{kNothingHappened, std::move(effect), {}};
-  Judgement judgement = JudgeEffect(std::move(effect), held_.number(), context_.options);
+  Judgement judgement = JudgeEffect(std::move(effect), held_.number(), held_.may_have_started(),
+                                    context_.options);
   const bool unknown = judgement.classification.disposition == Disposition::kUnknown;
   if (!unknown || !context_.options.look_up) return judgement;
 

@@ -2,6 +2,7 @@
 #ifndef IDEMPOTENCY_CLIENT_SRC_REPORT_H_
 #define IDEMPOTENCY_CLIENT_SRC_REPORT_H_
 
+#include <cstdint>
 #include <string>
 
 #include "client/src/held_attempt.h"
@@ -17,9 +18,11 @@ struct Judgement {
   std::string evidence;
 };
 
-// Asks the classifier of the options, minding what the caller is certain of. A final failure that
-// came as a status becomes an answer that can be replayed.
-Judgement JudgeEffect(EffectResult effect, uint32_t attempt, const RunOptions& options);
+// Asks the classifier of the options, minding what the caller is certain of, and whether the
+// outbound call may have started. A final failure that came as a status becomes an answer that can
+// be replayed.
+Judgement JudgeEffect(EffectResult effect, uint32_t attempt, bool may_have_started,
+                      const RunOptions& options);
 
 // What the caller of an effect without a record gets.
 RunResult Unrecorded(Judgement judgement);

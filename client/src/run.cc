@@ -49,7 +49,8 @@ RunResult Invalid(const std::string& why) {
 RunResult RunUnprotected(const RunContext& context) {
   UnprotectedAttempt attempt(context);
   EffectResult effect = context.fn(attempt);
-  RunResult result = Unrecorded(JudgeEffect(std::move(effect), attempt.number(), context.options));
+  RunResult result = Unrecorded(JudgeEffect(std::move(effect), attempt.number(),
+                                            attempt.may_have_started(), context.options));
   result.unprotected = true;
   result.detail = absl::StrCat("ran without protection, as the service could not be reached",
                                result.detail.empty() ? "" : "; ", result.detail);

@@ -20,7 +20,8 @@ UnprotectedAttempt::UnprotectedAttempt(const RunContext& context)
       environment_(*context.environment),
       timer_(context.timer),
       end_(environment_.MonotonicNow() +
-           nanoseconds(std::min(context.request.call_timeout.value_or(kNoLimit), kNoLimit))) {
+           nanoseconds(std::min(context.request.call_timeout.value_or(kNoLimit), kNoLimit))),
+      may_have_started_(!context.request.dispatch_later) {
   // A stop_source is a handle: the copy in the timer shares its state, and outlives this.
   watch_ = timer_.At(end_, [stop = stop_]() mutable { stop.request_stop(); });
   on_cancelled_.emplace(context.CancelToken(), [this] { stop_.request_stop(); });
@@ -46,8 +47,12 @@ Duration UnprotectedAttempt::remaining() const {
 }
 
 absl::Status UnprotectedAttempt::Dispatch() {
-  if (!should_stop()) return absl::OkStatus();
-  return absl::CancelledError("the time is up or the caller cancelled: do not start the call");
+  if (may_have_started_) return absl::OkStatus();
+  if (should_stop()) {
+    return absl::CancelledError("the time is up or the caller cancelled: do not start the call");
+  }
+  may_have_started_ = true;
+  return absl::OkStatus();
 }
 
 absl::Status UnprotectedAttempt::SaveProgress(std::string progress) {

@@ -3,6 +3,7 @@
 #ifndef IDEMPOTENCY_CLIENT_SRC_UNPROTECTED_ATTEMPT_H_
 #define IDEMPOTENCY_CLIENT_SRC_UNPROTECTED_ATTEMPT_H_
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -39,6 +40,8 @@ class UnprotectedAttempt final : public Attempt {
   Duration remaining() const override;
   absl::Status Dispatch() override;
   absl::Status SaveProgress(std::string progress) override;
+  // Whether the outbound call may have started.
+  bool may_have_started() const { return may_have_started_; }
 
  private:
   using StopCallback = std::stop_callback<std::function<void()>>;
@@ -49,6 +52,7 @@ class UnprotectedAttempt final : public Attempt {
   Environment& environment_;
   RenewalTimer& timer_;
   const std::chrono::nanoseconds end_;
+  std::atomic<bool> may_have_started_;
   mutable std::stop_source stop_;
   RenewalTimer::Place watch_;
   // Passes the caller's cancellation on.

@@ -151,9 +151,41 @@ TEST_F(UnprotectedTest, TheAttemptHoldsNothing) {
     cancellation.Cancel();
     EXPECT_TRUE(told);
     EXPECT_TRUE(attempt.should_stop());
-    EXPECT_FALSE(attempt.Dispatch().ok());
+    // Without dispatch_later, fn itself has been let start the call.
+    EXPECT_TRUE(attempt.Dispatch().ok());
     return Answer("charged");
   });
+}
+
+TEST_F(UnprotectedTest, WhatWasNotDispatchedDidNotHappen) {
+  options.cancellation = Cancellation();
+  options.classify = [](const EffectResult&) -> Classification {
+    ADD_FAILURE() << "there is nothing to classify";
+    return {};
+  };
+  request.dispatch_later = true;
+  const RunResult result = Run([&](Attempt& attempt) {
+    options.cancellation->Cancel();
+    const absl::Status told = attempt.Dispatch();
+    EXPECT_EQ(told.code(), absl::StatusCode::kCancelled);
+    return EffectResult::Failed(told);
+  });
+  EXPECT_EQ(result.stop, StopReason::kNothingHappened);
+  EXPECT_TRUE(result.unprotected);
+  EXPECT_EQ(result.effect_error.code(), absl::StatusCode::kCancelled);
+}
+
+TEST_F(UnprotectedTest, WhatWasDispatchedAndGotNoAnswerIsUnknown) {
+  options.cancellation = Cancellation();
+  request.dispatch_later = true;
+  const RunResult result = Run([&](Attempt& attempt) {
+    EXPECT_TRUE(attempt.Dispatch().ok());
+    options.cancellation->Cancel();
+    // It has started: there is nothing left to refuse.
+    EXPECT_TRUE(attempt.Dispatch().ok());
+    return EffectResult::Failed(Lost());
+  });
+  EXPECT_EQ(result.stop, StopReason::kUnresolved);
 }
 
 TEST_F(UnprotectedTest, ItsTimeIsLimitedAllTheSame) {
