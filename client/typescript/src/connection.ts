@@ -31,7 +31,7 @@ export interface Refusal {
 
 /** How a call failed. It holds nothing of the request, and no credential. */
 export class CallError extends Error {
-  override readonly name = 'CallError';
+  override readonly name: string = 'CallError';
 
   constructor(
     readonly code: StatusCode,
@@ -44,6 +44,15 @@ export class CallError extends Error {
 
   get reason(): ErrorReason | undefined {
     return this.refusal?.reason;
+  }
+}
+
+/** The connection was closed on this side: every further call ends like this. */
+export class ConnectionClosed extends CallError {
+  override readonly name = 'ConnectionClosed';
+
+  constructor() {
+    super('FAILED_PRECONDITION', 'the connection has been closed');
   }
 }
 

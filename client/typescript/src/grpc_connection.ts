@@ -4,7 +4,7 @@ import type { DescMessage, DescMethodUnary, MessageShape } from '@bufbuild/proto
 import { Client as GrpcClient, Metadata, credentials } from '@grpc/grpc-js';
 import type { ChannelCredentials, ChannelOptions, ServiceError } from '@grpc/grpc-js';
 
-import { CallError, DEFAULT_CALL_TIMEOUT } from './connection.js';
+import { CallError, ConnectionClosed, DEFAULT_CALL_TIMEOUT } from './connection.js';
 import type * as api from './connection.js';
 import * as convert from './convert.js';
 import { IdempotencyAdminService } from './gen/idempotency/v1/admin_service_pb.js';
@@ -121,7 +121,8 @@ export class GrpcConnection implements api.Connection {
     this.#exposed = tls === undefined && !isLocalTarget(target);
   }
 
-  /** Calls that are under way may fail; further ones fail with FAILED_PRECONDITION. */
+  /** Calls that are under way may fail; further ones fail with ConnectionClosed, and a run that has
+   * something to report then ends with recordOpen: close it when all of them have ended. */
   close(): void {
     this.#closed = true;
     this.#client.close();
@@ -214,7 +215,7 @@ export class GrpcConnection implements api.Connection {
   ): Promise<MessageShape<O>> {
     const bytes = made(() => Buffer.from(toBinary(method.input, request)));
     const metadata = await this.#metadata();
-    if (this.#closed) throw new CallError('FAILED_PRECONDITION', 'the connection has been closed');
+    if (this.#closed) throw new ConnectionClosed();
     if (signal?.aborted === true) throw new CallError('CANCELLED', 'cancelled before it was sent');
     return new Promise<MessageShape<O>>((resolve, reject) => {
       const call = this.#client.makeUnaryRequest(

@@ -16,7 +16,7 @@ export type {
   EffectResult,
 } from './classification.js';
 export { Client } from './client.js';
-export { CallError, DEFAULT_CALL_TIMEOUT, isTransient } from './connection.js';
+export { CallError, ConnectionClosed, DEFAULT_CALL_TIMEOUT, isTransient } from './connection.js';
 export type * from './connection.js';
 export { FingerprintKey, fingerprintBytes, fingerprintJson } from './fingerprint.js';
 export type { FingerprintOptions } from './fingerprint.js';

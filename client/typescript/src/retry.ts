@@ -1,5 +1,5 @@
 /** Repeats one call of the service until it is answered, refused for good, or the policy ends. */
-import { CallError, DEFAULT_CALL_TIMEOUT, isTransient } from './connection.js';
+import { CallError, ConnectionClosed, DEFAULT_CALL_TIMEOUT, isTransient } from './connection.js';
 import type { CallOptions } from './connection.js';
 import { backoffDelay } from './policies.js';
 import type { BackoffPolicy, Environment, RetryPolicy } from './policies.js';
@@ -51,6 +51,12 @@ export class RetryClock {
  * says (UNKNOWN, INTERNAL, UNAUTHENTICATED ...) may be different the next time. */
 export function isFinalRefusal(error: CallError): boolean {
   return error.refusal !== undefined && !isTransient(error);
+}
+
+/** Where something has happened that must be recorded: whatever is not a final refusal, while there
+ * is a connection. */
+export function isWorthPersisting(error: CallError): boolean {
+  return !isFinalRefusal(error) && !(error instanceof ConnectionClosed);
 }
 
 /** Whatever is thrown as a CallError: a connection of a test, or a bearer token's function, may throw

@@ -5,7 +5,7 @@ import type { CallOptions, Connection } from './connection.js';
 import { DEFAULT_BACKOFF, DEFAULT_RETRY, DEFAULT_SETTLE_RETRY } from './policies.js';
 import type { BackoffPolicy, Environment, RetryPolicy } from './policies.js';
 import type { RenewalTimer } from './renewal_timer.js';
-import { RetryClock, isFinalRefusal, retry } from './retry.js';
+import { RetryClock, isWorthPersisting, retry } from './retry.js';
 import type { Outcome } from './retry.js';
 import type { EffectFunction, LookUpFunction, RunOptions, RunRequest, RunStop } from './run_types.js';
 import type { NextStep } from './types.js';
@@ -54,8 +54,7 @@ export class RunContext {
    * still waits for it or not. */
   settle<Response>(call: (options: CallOptions) => Promise<Response>): Promise<Outcome<Response>> {
     const clock = new RetryClock(this.environment, this.settleRetry, this.backoff);
-    // Something has happened: whatever is not a final refusal is worth another try.
-    return retry(clock, (error) => !isFinalRefusal(error), call);
+    return retry(clock, isWorthPersisting, call);
   }
 }
 

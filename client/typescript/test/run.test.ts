@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inspect } from 'node:util';
 
-import { CallError, Client, Stopped, answerOf, answered, bytesOf, connect, failed, httpAnswer, nothingHappened } from '@idempotencyd/client';
+import { CallError, Client, ConnectionClosed, Stopped, answerOf, answered, bytesOf, connect, failed, httpAnswer, nothingHappened } from '@idempotencyd/client';
 import type { Attempt, EffectResult, RunOptions, RunRequest, RunResult } from '@idempotencyd/client';
 
 import {
@@ -509,6 +509,18 @@ test('what happened is settled though the caller has gone', async () => {
   assert.equal(result.stop, undefined);
   assert.equal(result.recordOpen, false);
   assert.equal(fixture.connection.requests('complete').length, 3);
+});
+
+test('once the connection is closed nothing more is told, and the record is open', async () => {
+  const fixture = new Fixture({
+    complete: inTurn<Awaited<ReturnType<FakeConnection['complete']>>>(lost(), new ConnectionClosed()),
+  });
+  const result = await fixture.run();
+  assert.equal(result.stop, undefined);
+  assert.deepEqual(result.response, ANSWER.response);
+  assert.equal(result.recordOpen, true);
+  assert.match(result.detail, /closed/);
+  assert.equal(fixture.connection.requests('complete').length, 2);
 });
 
 test('what fn has left behind is not called when the run is over', async () => {

@@ -6,6 +6,7 @@ import { inspect } from 'node:util';
 import {
   CallError,
   Client,
+  ConnectionClosed,
   answered,
   bodyText,
   classifyHttp,
@@ -209,8 +210,24 @@ test('a connection that was closed says so', async () => {
   closed.close();
   await assert.rejects(
     closed.getOperation({ id: request().id }),
-    (error) => error instanceof CallError && error.code === 'FAILED_PRECONDITION',
+    (error) => error instanceof ConnectionClosed && error.code === 'FAILED_PRECONDITION',
   );
+});
+
+test('a run whose connection was closed meanwhile ends at once, and says that its record is open', async () => {
+  const closing = connect({ target: server.target, bearerToken: () => TOKEN });
+  const settleRetry = { total: 3_600_000, maxAttempts: Infinity };
+  const result = await new Client(closing).run(
+    request(),
+    () => {
+      closing.close();
+      return answered({ grpcCode: 0 });
+    },
+    { settleRetry },
+  );
+  assert.equal(result.stop, undefined);
+  assert.equal(result.recordOpen, true);
+  assert.match(result.detail, /closed/);
 });
 
 test('what prints a client or a connection shows no credential', () => {
