@@ -219,6 +219,50 @@ class Asking(unittest.TestCase):
         self.assertEqual(story.run().next_step, i.NextStep.RESERVE_AGAIN)
         self.assertEqual(story.called, 0)
 
+    def test_nothing_is_started_without_a_grant_and_nothing_replayed_without_a_record(self) -> None:
+        in_progress = i.ReserveOutcome.IN_PROGRESS
+        answers = {
+            "a grant without a lease": dataclasses.replace(RunStory.acquired(), lease=None),
+            "a lease without a grant": dataclasses.replace(RunStory.acquired(), outcome=in_progress),
+            "an answer without a record": i.ReserveResponse(
+                i.ReserveOutcome.COMPLETED, i.NextStep.USE_RESPONSE
+            ),
+        }
+        for name, answer in answers.items():
+            with self.subTest(name):
+                story = RunStory(answers={"Reserve": [answer]})
+                result = story.run()
+                self.assertEqual((result.stop, result.next_step), (i.StopReason.REFUSED, i.NextStep.STOP))
+                self.assertEqual((story.called, story.methods), (0, ["Reserve"]))
+
+    def test_a_refusal_for_good_ends_it(self) -> None:
+        story = RunStory(answers={"Reserve": [refusal(i.ErrorReason.INVALID_FIELD)]})
+        result = story.run()
+        self.assertEqual((result.stop, result.next_step), (i.StopReason.REFUSED, i.NextStep.STOP))
+        self.assertEqual((story.called, story.methods), (0, ["Reserve"]))
+
+    def test_a_look_up_that_finds_nothing_changes_nothing(self) -> None:
+        operation = i.Operation(ID, state=i.OperationState.UNRESOLVED)
+        unresolved = i.ReserveResponse(
+            i.ReserveOutcome.UNRESOLVED, i.NextStep.RECONCILE_FIRST, operation=operation
+        )
+        expired = i.ReserveResponse(
+            i.ReserveOutcome.EXPIRED, i.NextStep.LOOK_UP_ANSWER, operation=operation
+        )
+        for answer, found, stop in (
+            (unresolved, i.Found.UNKNOWN, i.StopReason.UNRESOLVED),
+            # Nobody may settle it in this name.
+            (unresolved, i.Found.NOT_THERE, i.StopReason.UNRESOLVED),
+            (expired, i.Found.UNKNOWN, i.StopReason.ANSWER_GONE),
+            (expired, i.Found.NOT_THERE, i.StopReason.ANSWER_GONE),
+        ):
+            with self.subTest(answer.outcome, found=found):
+                options = i.RunOptions(look_up=lambda _, found=found: i.LookUp(found))  # type: ignore
+                story = RunStory(answers={"Reserve": [answer]}, options=options)
+                result = story.run()
+                self.assertEqual((result.stop, result.next_step), (stop, answer.next_step))
+                self.assertEqual((story.called, story.methods), (0, ["Reserve"]))
+
     def test_an_attempt_that_was_freed_before_its_answer_came_is_replaced_three_times(self) -> None:
         finished = refusal(i.ErrorReason.ATTEMPT_FINISHED)
         story = RunStory(answers={"Reserve": [finished]})

@@ -144,15 +144,6 @@ class ClassificationVectors(unittest.TestCase):
 
 
 class NextStepVectors(unittest.TestCase):
-    STOPS = {
-        "reserve_again": {i.StopReason.IN_PROGRESS, i.StopReason.UNRESOLVED},
-        "look_up_answer": {i.StopReason.ANSWER_GONE},
-        "reconcile": {i.StopReason.UNRESOLVED, i.StopReason.TOO_OLD},
-        "leave_alone": {i.StopReason.MISMATCH},
-        "make_own_key": {i.StopReason.MISMATCH},
-        "stop": {i.StopReason.ABANDONED, i.StopReason.REFUSED},
-    }
-
     def response(self, row: Json) -> i.ReserveResponse:
         def number(kind: type, value: Any) -> Any:
             return kind[value] if isinstance(value, str) else kind.of(value)  # type: ignore
@@ -182,24 +173,47 @@ class NextStepVectors(unittest.TestCase):
             known = [(value.name, value.value) for value in kind]
             self.assertEqual(known, [(row["name"], row["number"]) for row in vectors[rows]])
 
-    def test_what_run_does_with_each(self) -> None:
+    def test_what_a_run_that_does_not_wait_does_with_each(self) -> None:
         for row in load("next_steps.json")["rows"]:
             with self.subTest(row["name"]):
-                story = RunStory(answers={"Reserve": [self.response(row)]}, wait=timedelta(0))
+                answered = self.response(row)
+                story = RunStory(answers={"Reserve": [answered]}, wait=timedelta(0))
                 result = story.run()
-                self.assertEqual(story.called, 1 if row["may_start"] else 0)
-                self.assertEqual(result.has_answer, row["may_start"] or row["action"] == "return_response")
-                if not result.has_answer:
-                    self.assertIn(result.stop, self.STOPS[row["action"]])
+                stop = i.StopReason[row["stop"]] if row["stop"] else None
+                self.assertEqual(result.stop, stop)
+                self.assertEqual(result.replayed, row["action"] == "return_response")
+                self.assertEqual(story.sleeps, [])
+                if row["may_start"]:
+                    self.assertEqual(story.called, 1)
+                    self.assertEqual(story.methods, ["Reserve", "Complete"])
+                    self.assertEqual(result.response, i.CachedResponse(grpc_code=0, body=b"done"))
+                    continue
+                self.assertEqual(story.called, 0)
+                self.assertEqual(story.methods, ["Reserve"])
+                # One that is not known is STOP.
+                known = isinstance(row["next_step"], str)
+                self.assertIs(result.next_step, answered.next_step if known else i.NextStep.STOP)
+                self.assertIs(result.verdict, i.Verdict[row.get("verdict", "UNSPECIFIED")])
+                self.assertEqual(result.retry_after, answered.retry_after)
+                kept = answered.operation.response if answered.operation else None
+                response = (kept or i.CachedResponse()) if result.has_answer else None
+                self.assertEqual(result.response, response)
 
-    def test_asking_again_takes_a_new_attempt_id(self) -> None:
-        rows = [row for row in load("next_steps.json")["rows"] if row["new_attempt_id"]]
-        for row in rows:
+    def test_asking_again_under_a_new_id_where_the_row_says_so_and_only_there(self) -> None:
+        for row in load("next_steps.json")["rows"]:
             with self.subTest(row["name"]):
                 story = RunStory(answers={"Reserve": [self.response(row), RunStory.acquired()]})
-                self.assertTrue(story.run().has_answer)
-                first, second = [call.attempt_id for call in story.sent("Reserve")]
-                self.assertNotEqual(first, second)
+                result = story.run()
+                ids = [call.attempt_id for call in story.sent("Reserve")]
+                self.assertEqual(len(set(ids)), len(ids))
+                if row["new_attempt_id"]:
+                    self.assertEqual(len(ids), 2)
+                    self.assertTrue(result.has_answer)
+                    [slept] = story.sleeps
+                    self.assertGreaterEqual(slept, row["retry_after_ms"] / 1000)
+                else:
+                    self.assertEqual(len(ids), 1)
+                    self.assertEqual(result.stop and result.stop.name, row["stop"])
 
     def test_what_is_answered_over_http(self) -> None:
         for row in load("next_steps.json")["rows"]:

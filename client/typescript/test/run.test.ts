@@ -17,6 +17,9 @@ import {
   renewed,
 } from './support/fake_connection.js';
 import { ManualEnvironment, settled } from './support/manual_environment.js';
+import { reserveOf } from './support/next_steps.js';
+import type { NextStepRow, NextSteps } from './support/next_steps.js';
+import { vectors } from './support/vectors.js';
 
 const ID = OPERATION.id;
 const ANSWER = answered({ grpcCode: 0, body: bytesOf('done') });
@@ -47,6 +50,56 @@ class Fixture {
     );
   }
 }
+
+// --- Each answer of Reserve (tests/vectors/next_steps.json) ---------------------------------------
+
+const NEXT_STEP_ROWS = vectors<NextSteps>('next_steps.json').rows;
+const answerTo = (row: NextStepRow) => ({
+  ...reserveOf(row),
+  lease: row.may_start ? lease() : undefined,
+});
+
+test('a run that does not wait ends as the row says', async () => {
+  for (const row of NEXT_STEP_ROWS) {
+    const answered = answerTo(row);
+    const fixture = new Fixture({ reserve: inTurn(answered) });
+    const result = await fixture.run(ANSWER, {}, { wait: 0 });
+    assert.equal(result.stop, row.stop ?? undefined, row.name);
+    assert.equal(result.replayed, row.action === 'return_response', row.name);
+    assert.deepEqual(fixture.environment.slept, [], row.name);
+    assert.equal(fixture.calls, row.may_start ? 1 : 0, row.name);
+    const methods = row.may_start ? ['reserve', 'complete'] : ['reserve'];
+    assert.deepEqual(fixture.connection.methods(), methods, row.name);
+    if (row.may_start) {
+      assert.deepEqual(result.response, ANSWER.response, row.name);
+      continue;
+    }
+    // One that is not known is STOP.
+    const known = typeof row.next_step === 'string';
+    assert.equal(result.nextStep, known ? answered.nextStep : 'STOP', row.name);
+    assert.equal(result.verdict, row.verdict ?? 'UNSPECIFIED', row.name);
+    assert.equal(result.retryAfter, row.retry_after_ms, row.name);
+    const kept = answered.operation?.response;
+    assert.deepEqual(result.response, row.stop === null ? (kept ?? {}) : undefined, row.name);
+  }
+});
+
+test('it asks again under a new id where the row says so, and only there', async () => {
+  for (const row of NEXT_STEP_ROWS) {
+    const fixture = new Fixture({ reserve: inTurn(answerTo(row), acquired()) });
+    const result = await fixture.run();
+    const ids = fixture.connection.requests('reserve').map((one) => (one as { attemptId: string }).attemptId);
+    assert.equal(new Set(ids).size, row.new_attempt_id ? 2 : 1, row.name);
+    assert.equal(ids.length, row.new_attempt_id ? 2 : 1, row.name);
+    if (row.new_attempt_id) {
+      assert.equal(result.stop, undefined, row.name);
+      const [slept = -1] = fixture.environment.slept;
+      assert.ok(slept >= (row.retry_after_ms ?? 0), row.name);
+    } else {
+      assert.equal(result.stop, row.stop ?? undefined, row.name);
+    }
+  }
+});
 
 // --- Before the effect ----------------------------------------------------------------------------
 

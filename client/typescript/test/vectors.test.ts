@@ -28,13 +28,11 @@ import {
   fingerprintBytes,
   fingerprintJson,
   fingerprintMessage,
-  nameOf,
   parseKeyField,
   providerKey,
   providerNames,
 } from '@idempotencyd/client';
 import type {
-  CachedResponse,
   Classifier,
   EffectResult,
   ErrorReason,
@@ -42,15 +40,15 @@ import type {
   HttpAnswer,
   KeyProblem,
   NextStep,
-  Operation,
   ProviderName,
-  ReserveResponse,
   RunResult,
   StatusCode,
   StopReason,
   Verdict,
 } from '@idempotencyd/client';
 
+import { reserveOf, responseOf } from './support/next_steps.js';
+import type { HttpExpectation, NextSteps, VectorResponse } from './support/next_steps.js';
 import { fromHex, hex, vectors } from './support/vectors.js';
 
 // --- Fingerprints and keys ------------------------------------------------------------------------
@@ -230,52 +228,6 @@ test('classification', () => {
 
 // --- Next steps, and the HTTP edge ----------------------------------------------------------------
 
-interface HttpExpectation {
-  status: number;
-  problem?: string;
-  retry_after?: number;
-  replayed?: boolean;
-}
-
-interface Numbered {
-  name: string;
-  number: number;
-}
-
-interface NextStepRow {
-  name: string;
-  outcome: string | number;
-  next_step: string | number;
-  retry_after_ms?: number;
-  verdict?: Verdict;
-  response?: VectorResponse;
-  may_start: boolean;
-  http: HttpExpectation | null;
-}
-
-interface VectorResponse {
-  http_status?: number;
-  grpc_code?: number;
-  body?: string;
-}
-
-function responseOf(response: VectorResponse | undefined): CachedResponse | undefined {
-  return (
-    response && {
-      httpStatus: response.http_status,
-      grpcCode: response.grpc_code,
-      body: response.body === undefined ? undefined : bytesOf(response.body),
-    }
-  );
-}
-
-const named = <Name extends string>(names: readonly Name[], value: string | number) =>
-  nameOf(names, typeof value === 'number' ? value : names.findIndex((name) => name === value));
-
-function operationOf(row: NextStepRow): Operation {
-  return { verdict: row.verdict ?? 'UNSPECIFIED', response: responseOf(row.response) } as Operation;
-}
-
 function headerOf(answer: HttpAnswer, name: string): string | undefined {
   return answer.headers.find(([other]) => other === name)?.[1];
 }
@@ -295,9 +247,7 @@ function checkHttp(answer: HttpAnswer | undefined, expected: HttpExpectation, wh
 }
 
 test('next steps', () => {
-  const file = vectors<{ next_steps: Numbered[]; outcomes: Numbered[]; rows: NextStepRow[] }>(
-    'next_steps.json',
-  );
+  const file = vectors<NextSteps>('next_steps.json');
   assert.deepEqual(
     file.next_steps.map(({ name }) => name),
     NEXT_STEPS,
@@ -307,15 +257,7 @@ test('next steps', () => {
     RESERVE_OUTCOMES,
   );
   for (const row of file.rows) {
-    const response: ReserveResponse = {
-      outcome: named(RESERVE_OUTCOMES, row.outcome),
-      nextStep: named(NEXT_STEPS, row.next_step),
-      lease: undefined,
-      operation: operationOf(row),
-      retryAfter: row.retry_after_ms,
-      detail: '',
-    };
-    const answer = answerReserve(response);
+    const answer = answerReserve(reserveOf(row));
     assert.equal(answer === undefined, row.may_start, row.name);
     if (row.http !== null) checkHttp(answer, row.http, row.name);
   }

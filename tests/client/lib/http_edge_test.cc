@@ -10,6 +10,7 @@
 #include "client/src/json.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/client/lib/reserve_rows.h"
 #include "tests/client/lib/vector_file.h"
 
 namespace idempotency {
@@ -18,16 +19,6 @@ namespace {
 using testing::ElementsAre;
 using testing::Pair;
 
-// Of a closed list of words, by their names.
-template <typename Word>
-Word WordOf(const std::string& name, Word last) {
-  for (int number = 0; number <= static_cast<int>(last); ++number) {
-    if (Name(static_cast<Word>(number)) == name) return static_cast<Word>(number);
-  }
-  ADD_FAILURE() << "no word " << name;
-  return Word{};
-}
-
 KeyProblem ProblemOf(const std::string& name) {
   const std::map<std::string, KeyProblem> problems = {{"", KeyProblem::kNone},
                                                       {"MISSING", KeyProblem::kMissing},
@@ -35,23 +26,6 @@ KeyProblem ProblemOf(const std::string& name) {
                                                       {"MALFORMED", KeyProblem::kMalformed},
                                                       {"TOO_LONG", KeyProblem::kTooLong}};
   return problems.at(name);
-}
-
-StopReason StopOf(const std::string& name) {
-  const std::map<std::string, StopReason> reasons = {
-      {"", StopReason::kNone},
-      {"IN_PROGRESS", StopReason::kInProgress},
-      {"UNRESOLVED", StopReason::kUnresolved},
-      {"MISMATCH", StopReason::kMismatch},
-      {"ANSWER_GONE", StopReason::kAnswerGone},
-      {"ABANDONED", StopReason::kAbandoned},
-      {"TOO_OLD", StopReason::kTooOld},
-      {"NOTHING_HAPPENED", StopReason::kNothingHappened},
-      {"CANCELLED", StopReason::kCancelled},
-      {"UNAVAILABLE", StopReason::kUnavailable},
-      {"REFUSED", StopReason::kRefused},
-      {"INVALID", StopReason::kInvalid}};
-  return reasons.at(name);
 }
 
 std::string Header(const HttpAnswer& answer, const std::string& name) {
@@ -65,18 +39,6 @@ std::string ProblemField(const HttpAnswer& answer, const std::string& field) {
   const auto document = internal::ParseJson(answer.body.value_or(""));
   if (!document.ok() || document->Find(field) == nullptr) return "";
   return document->Find(field)->text;
-}
-
-CachedResponse ResponseOf(const VectorRow& row) {
-  CachedResponse response;
-  if (row.Has("http_status")) {
-    response.status = CachedResponse::HttpStatus{static_cast<int>(row.Number("http_status"))};
-  }
-  if (row.Has("grpc_code")) {
-    response.status = CachedResponse::GrpcCode{static_cast<int>(row.Number("grpc_code"))};
-  }
-  if (row.Has("body")) response.body = row.Text("body");
-  return response;
 }
 
 // expected: status, problem, retry_after, replayed.
@@ -133,22 +95,6 @@ TEST(AnswerRunTest, Vectors) {
     }
     ExpectAnswer(row, row, AnswerRun(result));
   }
-}
-
-ReserveResponse ReserveOf(const VectorRow& row) {
-  ReserveResponse response;
-  const bool future = row.Number("next_step", -1) >= 0;
-  response.outcome = future ? static_cast<ReserveOutcome>(row.Number("outcome"))
-                            : WordOf(row.Text("outcome"), ReserveOutcome::kTooOld);
-  response.next_step = future ? static_cast<NextStep>(row.Number("next_step"))
-                              : WordOf(row.Text("next_step"), NextStep::kStop);
-  if (row.Has("retry_after_ms")) response.retry_after = Duration{row.Number("retry_after_ms")};
-  response.operation.emplace();
-  if (row.Has("verdict")) {
-    response.operation->verdict = WordOf(row.Text("verdict"), Verdict::kAbandoned);
-  }
-  if (row.Has("response")) response.operation->response = ResponseOf(row.Row("response"));
-  return response;
 }
 
 TEST(NextStepsTest, NamesAndNumbersAreThePublishedOnes) {
