@@ -333,9 +333,10 @@ class Scenario:
     def _id(self, step: Json) -> i.OperationId:
         namespace = step.get("namespace", self._data.get("namespace", "careful"))
         key = step.get("key", self._data["name"])
-        return i.OperationId(
-            namespace, step.get("scope", "acct_1"), f"{key}/{self._number}" if key else ""
-        )
+        # Scenarios share a server, unless they have one of their own.
+        if key and "server" not in self._data:
+            key = f"{key}/{self._number}"
+        return i.OperationId(namespace, step.get("scope", "acct_1"), key)
 
     def _token(self, step: Json) -> int:
         return self._leases[step["lease"]] if "lease" in step else step["token"]
@@ -356,25 +357,25 @@ class Scenario:
             "progress_hex": show_hex(lease.progress),
         }
 
-    async def _reserve(self, step: Json) -> Json:
+    def _reserve_request(self, step: Json) -> i.ReserveRequest:
         attempt_id = step.get("attempt_id") or self._attempts.setdefault(
             step["attempt"], os.urandom(16).hex()
         )
-        answer = await self._call(
-            step,
-            i.ReserveRequest(
-                id=self._id(step),
-                attempt_id=attempt_id,
-                fingerprint=fingerprint_of(step),
-                lease_duration=millis(step.get("lease_ms")),
-                wait_duration=timedelta(milliseconds=step.get("wait_ms", 0)),
-                owner=i.Owner(operation_ref=step.get("operation_ref", "")),
-                labels=step.get("labels", {}),
-                operation_age=millis(step.get("operation_age_ms")),
-                dispatch_later=step.get("dispatch_later", False),
-                start_over=step.get("start_over", False),
-            ),
+        return i.ReserveRequest(
+            id=self._id(step),
+            attempt_id=attempt_id,
+            fingerprint=fingerprint_of(step),
+            lease_duration=millis(step.get("lease_ms")),
+            wait_duration=timedelta(milliseconds=step.get("wait_ms", 0)),
+            owner=i.Owner(operation_ref=step.get("operation_ref", "")),
+            labels=step.get("labels", {}),
+            operation_age=millis(step.get("operation_age_ms")),
+            dispatch_later=step.get("dispatch_later", False),
+            start_over=step.get("start_over", False),
         )
+
+    async def _reserve(self, step: Json) -> Json:
+        answer = await self._call(step, self._reserve_request(step))
         if "save" in step and answer.lease is not None:
             self._leases[step["save"]] = answer.lease.fencing_token
         return {
@@ -464,6 +465,17 @@ class Scenario:
         found = sorted((await self._call(step, request)).operations, key=lambda o: o.id.key)
         return {"operations": [show_operation(operation) for operation in found]}
 
+    async def _batch(self, step: Json) -> Json:
+        commands = tuple(self._reserve_request(command) for command in step["commands"])
+        results = (await self._call(step, i.BatchRequest(commands))).results
+        return {"results": [self._show_result(result) for result in results]}
+
+    @staticmethod
+    def _show_result(result: i.ReserveResponse | i.CallError) -> Json:
+        if isinstance(result, i.CallError):
+            return {"error": show_error(result)}
+        return {"outcome": name(result.outcome), "next_step": name(result.next_step)}
+
     async def _await(self, step: Json) -> Json:
         # GetOperation itself waits while an operation is pending.
         request = i.GetOperationRequest(self._id(step), timedelta(milliseconds=100))
@@ -542,19 +554,33 @@ class Scenario:
         return effect_result(data)
 
 
+def service_of(script: Json, server: Json) -> Service:
+    """server: of a scenario that has one of its own."""
+    config = {**script["config"], **server.get("config", {})}
+    store = VECTORS / server["store"] if "store" in server else None
+    return Service(config, script["tokens"], server.get("flags", ()), store)
+
+
 async def play(script: Json, kind: str, address: str, only: str | None, emit: Any) -> None:
-    make = {"sync": SyncClients, "aio": AsyncClients}
-    clients: Any = make[kind](address, script["tokens"])
+    make: Any = {"sync": SyncClients, "aio": AsyncClients}[kind]
+    shared = make(address, script["tokens"])
     for number, data in enumerate(script["scenarios"]):
-        if only in (None, data["name"]):
-            await Scenario(clients, number, data, emit).play()
-    await clients.close()
+        if only not in (None, data["name"]):
+            continue
+        if "server" not in data:
+            await Scenario(shared, number, data, emit).play()
+            continue
+        with service_of(script, data["server"]) as service:
+            own = make(service.address, script["tokens"])
+            await Scenario(own, number, data, emit).play()
+            await own.close()
+    await shared.close()
 
 
 def trace(kind: str, only: str | None = None) -> list[Json]:
     script = json.loads((VECTORS / "conformance.json").read_text("utf-8"))
     lines: list[Json] = []
-    with Service(script["config"], script["tokens"]) as service:
+    with service_of(script, {}) as service:
         asyncio.run(play(script, kind, service.address, only, lines.append))
     return lines
 

@@ -257,7 +257,7 @@ class Asking(unittest.TestCase):
             (expired, i.Found.NOT_THERE, i.StopReason.ANSWER_GONE),
         ):
             with self.subTest(answer.outcome, found=found):
-                options = i.RunOptions(look_up=lambda _, found=found: i.LookUp(found))  # type: ignore
+                options = i.RunOptions(look_up=lambda _, found=found: i.LookUp(found))
                 story = RunStory(answers={"Reserve": [answer]}, options=options)
                 result = story.run()
                 self.assertEqual((result.stop, result.next_step), (stop, answer.next_step))

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from typing import Any
+from typing import Any, Sequence
 
 # Long enough for a busy machine; nothing waits that long unless something is wrong.
 PATIENCE_SECONDS = 60
@@ -19,11 +19,20 @@ PATIENCE_SECONDS = 60
 
 class Service:
     """As a context manager. config: the server's configuration, or the text of its file; tokens: by
-    name, or none (with them it is no text)."""
+    name, or none (with them it is no text); flags: besides those that every one has; store: a tar
+    file of the store that it begins with."""
 
-    def __init__(self, config: dict[str, Any] | str, tokens: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        config: dict[str, Any] | str,
+        tokens: dict[str, str] | None = None,
+        flags: Sequence[str] = (),
+        store: pathlib.Path | None = None,
+    ) -> None:
         self._config = config
         self._tokens = tokens
+        self._flags = flags
+        self._store = store
 
     def __enter__(self) -> Service:
         program = os.environ.get("IDEMPOTENCYD", "")
@@ -41,6 +50,9 @@ class Service:
             self._config = {**self._config, "identity": identity}
         text = self._config if isinstance(self._config, str) else json.dumps(self._config)
         (directory / "config.yaml").write_text(text)
+        if self._store is not None:
+            (directory / "data").mkdir()
+            subprocess.run(["tar", "-xzf", self._store, "-C", directory / "data"], check=True)
         self.log = directory / "log"
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
@@ -50,6 +62,7 @@ class Service:
                     "--listen=127.0.0.1:0",
                     f"--port_file={directory / 'port'}",
                     f"--config={directory / 'config.yaml'}",
+                    *self._flags,
                 ],
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -31,8 +31,8 @@ class NextStepsTest : public RunFixture, public ::testing::WithParamInterface<Ve
   std::vector<std::string> RunAndTellAttempts(RunResult* result) {
     std::vector<std::string> attempts;
     EXPECT_CALL(*connection, Reserve)
-        .WillRepeatedly([&](const ReserveRequest& request, const CallOptions&) {
-          attempts.push_back(request.attempt_id);
+        .WillRepeatedly([&](const ReserveRequest& asked, const CallOptions&) {
+          attempts.push_back(asked.attempt_id);
           return attempts.size() == 1 ? Answered() : Acquired();
         });
     EXPECT_CALL(*connection, Complete).WillRepeatedly(Return(Done()));
