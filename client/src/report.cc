@@ -101,8 +101,8 @@ RunResult Unrecorded(Judgement judgement) {
 }
 
 Judgement Reporter::Judge(EffectResult effect) const {
-  Judgement judgement = JudgeEffect(std::move(effect), held_.number(), held_.may_have_started(),
-                                    context_.options);
+  Judgement judgement =
+      JudgeEffect(std::move(effect), held_.number(), held_.may_have_started(), context_.options);
   const bool unknown = judgement.classification.disposition == Disposition::kUnknown;
   if (!unknown || !context_.options.look_up) return judgement;
 
