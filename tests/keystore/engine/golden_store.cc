@@ -1,8 +1,11 @@
 #include "tests/keystore/engine/golden_store.h"
 
+#include <string>
+#include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "keystore/core/limits.h"
 #include "keystore/core/names.h"
 #include "keystore/engine/engine.h"
 #include "tests/keystore/engine/engine_calls.h"
@@ -43,6 +46,16 @@ void MakeGoldenStore(RocksDbFixture& fixture, bool sealed) {
     if (record->response.bytes.view().size() > kMostBytes) continue;
     Store(fixture.engine(), PayKey(name), record);
   }
+  fixture.Close();
+}
+
+void MakeWornStore(RocksDbFixture& fixture) {
+  const auto key = [](std::string name) {
+    return core::Key{.name_space = "careful", .scope = "acct_1", .key = std::move(name)};
+  };
+  fixture.Open();
+  Store(fixture.engine(), key("open"), PendingRecord(core::kMaxFencingToken));
+  fixture.Plant(Family::kFinished, key("damaged"), "\x01not a record");
   fixture.Close();
 }
 

@@ -14,6 +14,10 @@ inline constexpr char kGoldenKey[] = "golden";
 // Makes one in the fixture's data_dir, closed, as the service leaves it when it stops.
 void MakeGoldenStore(RocksDbFixture& fixture, bool sealed);
 
+// Makes one that has given its last fencing token, to careful/acct_1/open, and whose record
+// careful/acct_1/damaged cannot be read.
+void MakeWornStore(RocksDbFixture& fixture);
+
 // A line for each record, in the order of the keys: what callers and operators depend on. One that
 // cannot be read is "UNREADABLE".
 std::string Describe(Engine& engine);
