@@ -126,11 +126,12 @@ class Client {
   // What it was told, asked of one server; "" or what is wrong.
   std::string Check(size_t server) {
     for (const auto& [key, fact] : facts_) {
+      const v1::ReserveRequest request = ReserveOf(key, "the judge");
       v1::ReserveResponse response;
       grpc::Status status;
       // A member has just come back, and may be about to lead.
       BecomesTrue([&] {
-        status = Reserve(server, ReserveOf(key, "the judge"), &response);
+        status = Reserve(server, request, &response);
         return status.ok();
       });
       if (!status.ok()) return key + " cannot be asked for: " + status.error_message();
