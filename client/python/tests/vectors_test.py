@@ -7,7 +7,7 @@ import json
 import pathlib
 import unittest
 from datetime import timedelta
-from typing import Any
+from typing import Any, Iterator
 
 import idempotency as i
 from google.protobuf import descriptor_pool
@@ -227,6 +227,28 @@ class NextStepVectors(unittest.TestCase):
     def test_a_step_of_the_future_is_stop(self) -> None:
         unknown = i.ReserveResponse(i.ReserveOutcome.of(99), i.NextStep.of(99))
         self.assertEqual(_stopped_by(unknown).next_step, i.NextStep.STOP)
+
+
+class ConformanceVectors(unittest.TestCase):
+    def test_the_service_itself_gives_every_reason(self) -> None:
+        played = {
+            (scenario["name"], number)
+            for scenario in load("conformance.json")["scenarios"]
+            for number, step in enumerate(scenario["steps"])
+            if any(fault["kind"] == "refuse" for fault in step.get("faults", ()))
+        }
+        lines = (VECTORS / "conformance_trace.jsonl").read_text("utf-8").splitlines()
+        given = set()
+        for line in map(json.loads, lines):
+            if (line["scenario"], line["step"]) not in played:
+                given |= set(self.reasons(line))
+        self.assertEqual(given, {reason.name for reason in i.ErrorReason if reason.value})
+
+    def reasons(self, seen: Any) -> Iterator[str]:
+        if isinstance(seen, dict) and seen.get("reason"):
+            yield seen["reason"]
+        for value in seen.values() if isinstance(seen, dict) else seen if isinstance(seen, list) else ():
+            yield from self.reasons(value)
 
 
 class HttpEdgeVectors(unittest.TestCase):

@@ -1,18 +1,14 @@
 // The C++ client leaves the same trace as those of other languages: tests/vectors/conformance.json,
 // played against the release binary, call by call and over the stream.
 #include <fstream>
-#include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include "client/src/framed_hash.h"
 #include "gtest/gtest.h"
-#include "idempotency/connection.h"
 #include "tests/client/conformance/scenario.h"
 #include "tests/client/conformance/script.h"
-#include "tests/support/server_process.h"
-#include "tests/support/temp_directory.h"
+#include "tests/client/conformance/served.h"
 
 namespace idempotency::testing {
 namespace {
@@ -32,41 +28,12 @@ std::vector<Json> ReadTrace() {
   return lines;
 }
 
-class ConformanceTest : public ::testing::TestWithParam<bool> {
- protected:
-  ConformanceTest() : script_(Json::parse(ReadVectors("conformance.json"))) {
-    Json config = script_.at("config");
-    std::ofstream tokens(directory_.file("tokens"));
-    for (const auto& [name, token] : script_.at("tokens").items()) {
-      tokens << name << " sha256:" << ToHex(internal::Sha256(token.get<std::string>())) << "\n";
-    }
-    config["identity"] = {{"tokens_file", directory_.file("tokens")}};
-    std::ofstream(directory_.file("config.yaml")) << config.dump();
-    tokens.close();
-    server_ = std::make_unique<ServerProcess>(
-        std::vector<std::string>{"--data_dir=" + directory_.file("store"),
-                                 "--config=" + directory_.file("config.yaml"), "--ballast_mb=0"});
-  }
-
-  Connections Connect() const {
-    Connections connections;
-    for (const auto& [name, token] : script_.at("tokens").items()) {
-      connections[name] =
-          MakeConnection({.target = "127.0.0.1:" + std::to_string(server_->port()),
-                          .bearer_token = [token = token.get<std::string>()] { return token; },
-                          .batching = GetParam()});
-    }
-    return connections;
-  }
-
-  TempDirectory directory_;
-  const Json script_;
-  std::unique_ptr<ServerProcess> server_;
-};
+class ConformanceTest : public ::testing::TestWithParam<bool> {};
 
 TEST_P(ConformanceTest, LeavesTheTrace) {
+  const Json script = Json::parse(ReadVectors("conformance.json"));
   const std::vector<Json> wanted = ReadTrace();
-  const Connections connections = Connect();
+  const Served shared(script, Json::object(), GetParam());
   size_t line = 0;
   const auto check = [&](const Json& seen) {
     ASSERT_LT(line, wanted.size()) << seen;
@@ -74,9 +41,15 @@ TEST_P(ConformanceTest, LeavesTheTrace) {
                                   << Json::diff(wanted[line], seen).dump();
     ++line;
   };
-  const Json& scenarios = script_.at("scenarios");
+  const Json& scenarios = script.at("scenarios");
   for (size_t number = 0; number < scenarios.size(); ++number) {
-    Scenario(connections, number, scenarios.at(number), check).Play();
+    const Json& scenario = scenarios.at(number);
+    if (scenario.contains("server")) {
+      const Served own(script, scenario.at("server"), GetParam());
+      Scenario(own, number, scenario, check).Play();
+    } else {
+      Scenario(shared, number, scenario, check).Play();
+    }
   }
   EXPECT_EQ(line, wanted.size());
 }

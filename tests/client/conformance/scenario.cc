@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "client/src/convert.h"
+#include "client/src/status.h"
 #include "gtest/gtest.h"
 #include "idempotency/keys.h"
 #include "idempotency/policies.h"
@@ -51,8 +53,8 @@ RunOptions OptionsOf(const Json& step) {
 
 }  // namespace
 
-Scenario::Scenario(const Connections& connections, size_t number, const Json& data, Emit emit)
-    : connections_(connections), number_(number), data_(data), emit_(std::move(emit)) {}
+Scenario::Scenario(const Served& served, size_t number, const Json& data, Emit emit)
+    : served_(served), number_(number), data_(data), emit_(std::move(emit)) {}
 
 void Scenario::Play() {
   const Json& steps = data_.at("steps");
@@ -101,6 +103,7 @@ Json Scenario::Do(size_t number, const Json& step) {
   if (what == "get") return Get(step);
   if (what == "resolve") return Resolve(step);
   if (what == "list") return List(step);
+  if (what == "batch") return Batch(step);
   if (what == "await") return Await(step);
   return Run(number, step);
 }
@@ -108,13 +111,15 @@ Json Scenario::Do(size_t number, const Json& step) {
 // --- What steps name -----------------------------------------------------------------------------
 
 OperationId Scenario::IdOf(const Json& step) const {
-  const std::string key = TextOf(step, "key", data_.at("name"));
+  std::string key = TextOf(step, "key", data_.at("name"));
+  // Scenarios share a server, unless they have one of their own.
+  if (!key.empty() && !data_.contains("server")) key += "/" + std::to_string(number_);
   return {TextOf(step, "namespace", TextOf(data_, "namespace", "careful")),
-          TextOf(step, "scope", "acct_1"), key.empty() ? "" : key + "/" + std::to_string(number_)};
+          TextOf(step, "scope", "acct_1"), key};
 }
 
 const std::shared_ptr<Connection>& Scenario::ConnectionOf(const Json& step) const {
-  return connections_.at(TextOf(step, "by", "all"));
+  return served_.ConnectionOf(TextOf(step, "by", "all"));
 }
 
 uint64_t Scenario::TokenOf(const Json& step) {
@@ -253,6 +258,25 @@ Json Scenario::List(const Json& step) {
     operations.push_back(ShowOperation(operation));
   }
   return {{"operations", std::move(operations)}};
+}
+
+Json Scenario::Batch(const Json& step) {
+  v1::BatchRequest request;
+  for (const Json& command : step.at("commands")) {
+    *request.add_commands()->mutable_reserve() = internal::ToProto(ReserveOf(command));
+  }
+  Json results = Json::array();
+  const v1::BatchResponse batched = served_.Batch(TextOf(step, "by", "all"), request);
+  for (const v1::Result& result : batched.results()) {
+    if (result.has_error()) {
+      results.push_back(Failed(internal::ToStatus(result.error())));
+    } else {
+      const ReserveResponse response = internal::FromProto(result.reserve());
+      results.push_back(
+          {{"outcome", ShowName(response.outcome)}, {"next_step", ShowName(response.next_step)}});
+    }
+  }
+  return {{"results", std::move(results)}};
 }
 
 Json Scenario::Await(const Json& step) {

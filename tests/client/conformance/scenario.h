@@ -16,19 +16,17 @@
 #include "idempotency/connection.h"
 #include "tests/client/conformance/faulty_connection.h"
 #include "tests/client/conformance/script.h"
+#include "tests/client/conformance/served.h"
 
 namespace idempotency::testing {
-
-// One for each of the script's tokens, by its name.
-using Connections = std::map<std::string, std::shared_ptr<Connection>>;
 
 // Thread safety: Play on one thread; it begins others for what is done in the background.
 class Scenario {
  public:
   using Emit = std::function<void(Json line)>;
 
-  // number: in the script's list, from 0. `data` and `connections` must outlive it.
-  Scenario(const Connections& connections, size_t number, const Json& data, Emit emit);
+  // number: in the script's list, from 0. `data` and `served` must outlive it.
+  Scenario(const Served& served, size_t number, const Json& data, Emit emit);
 
   void Play();
 
@@ -52,6 +50,7 @@ class Scenario {
   Json Get(const Json& step);
   Json Resolve(const Json& step);
   Json List(const Json& step);
+  Json Batch(const Json& step);
   Json Await(const Json& step);
   Json Run(size_t number, const Json& step);
   EffectResult Effect(size_t number, const Json& effect, Attempt& attempt);
@@ -64,7 +63,7 @@ class Scenario {
   RunRequest RequestOf(const Json& step) const;
   const std::shared_ptr<Connection>& ConnectionOf(const Json& step) const;
 
-  const Connections& connections_;
+  const Served& served_;
   const size_t number_;
   const Json& data_;
   const Emit emit_;

@@ -16,6 +16,7 @@ import type {
   Attempt,
   CachedResponse,
   Classifier,
+  CommandResult,
   Connection,
   EffectResult,
   Fingerprint,
@@ -24,6 +25,7 @@ import type {
   LookUp,
   OperationId,
   ProviderName,
+  ReserveRequest,
   Resolution,
   RunOptions,
   RunRequest,
@@ -31,9 +33,17 @@ import type {
 } from '@idempotencyd/client';
 
 import { Server } from '../support/server.js';
-import { fromHex, hex, vectors } from '../support/vectors.js';
+import { fromHex, hex, vectorFile, vectors } from '../support/vectors.js';
 import { faulty } from './faulty_connection.js';
-import type { Effect, Scenario, Script, ScriptedLookUp, ScriptedResponse, Step } from './script.js';
+import type {
+  Effect,
+  Scenario,
+  Script,
+  ScriptedLookUp,
+  ScriptedResponse,
+  ScriptedServer,
+  Step,
+} from './script.js';
 import {
   Tokens,
   errorLine,
@@ -46,6 +56,9 @@ import {
 
 /** What a step came to; the tokens are numbered when the line is printed. */
 type Line = (tokens: Tokens) => object;
+
+/** Long enough for a busy machine; nothing waits that long unless something is wrong. */
+const PATIENTLY = { timeout: 60_000 };
 
 /** Thrown by effects that are to throw. */
 class Thrown extends Error {}
@@ -150,6 +163,8 @@ class ScenarioRunner {
         return this.#resolve(step);
       case 'list':
         return this.#list(step);
+      case 'batch':
+        return this.#batch(step);
       case 'await':
         return this.#await(step);
       case 'run':
@@ -172,7 +187,8 @@ class ScenarioRunner {
     return {
       namespace: step.namespace ?? this.scenario.namespace ?? 'careful',
       scope: step.scope ?? 'acct_1',
-      key: key === '' ? '' : `${key}/${this.index}`,
+      // Scenarios share a server, unless they have one of their own.
+      key: key === '' || this.scenario.server !== undefined ? key : `${key}/${this.index}`,
     };
   }
 
@@ -196,23 +212,23 @@ class ScenarioRunner {
 
   // --- Single calls -------------------------------------------------------------------------------
 
+  #reserveRequest(step: Step): ReserveRequest {
+    return {
+      id: this.#id(step),
+      ...this.#fingerprint(step),
+      attemptId: this.#attemptId(step),
+      leaseDuration: step.lease_ms,
+      waitDuration: step.wait_ms ?? 0,
+      owner: { operationRef: step.operation_ref ?? '' },
+      labels: step.labels ?? {},
+      operationAge: step.operation_age_ms,
+      dispatchLater: step.dispatch_later ?? false,
+      startOver: step.start_over ?? false,
+    };
+  }
+
   async #reserve(step: Step): Promise<Line> {
-    const wait = step.wait_ms ?? 0;
-    const response = await this.#connection(step).reserve(
-      {
-        id: this.#id(step),
-        ...this.#fingerprint(step),
-        attemptId: this.#attemptId(step),
-        leaseDuration: step.lease_ms,
-        waitDuration: wait,
-        owner: { operationRef: step.operation_ref ?? '' },
-        labels: step.labels ?? {},
-        operationAge: step.operation_age_ms,
-        dispatchLater: step.dispatch_later ?? false,
-        startOver: step.start_over ?? false,
-      },
-      { timeout: 10_000 + Math.max(wait, 0) },
-    );
+    const response = await this.#connection(step).reserve(this.#reserveRequest(step), PATIENTLY);
     if (step.save !== undefined && response.lease !== undefined) {
       this.#leases.set(step.save, response.lease);
     }
@@ -226,42 +242,54 @@ class ScenarioRunner {
   }
 
   async #renew(step: Step): Promise<Line> {
-    const { lease } = await this.#connection(step).renew({
-      ...this.#held(step),
-      leaseDuration: step.lease_ms,
-      ...(step.progress_hex === undefined ? {} : { progress: fromHex(step.progress_hex) }),
-      dispatched: step.dispatched ?? false,
-    });
+    const { lease } = await this.#connection(step).renew(
+      {
+        ...this.#held(step),
+        leaseDuration: step.lease_ms,
+        ...(step.progress_hex === undefined ? {} : { progress: fromHex(step.progress_hex) }),
+        dispatched: step.dispatched ?? false,
+      },
+      PATIENTLY,
+    );
     return (tokens) => ({ lease: leaseLine(lease, tokens, step.lease_ms !== undefined) });
   }
 
   async #complete(step: Step): Promise<Line> {
-    const { operation, alreadyComplete } = await this.#connection(step).complete({
-      ...this.#held(step),
-      verdict: step.verdict ?? 'SUCCEEDED',
-      response: optionalResponse(step.response),
-      providerRequestId: step.provider_request_id ?? '',
-    });
+    const { operation, alreadyComplete } = await this.#connection(step).complete(
+      {
+        ...this.#held(step),
+        verdict: step.verdict ?? 'SUCCEEDED',
+        response: optionalResponse(step.response),
+        providerRequestId: step.provider_request_id ?? '',
+      },
+      PATIENTLY,
+    );
     return () => ({ operation: operationLine(operation), already_complete: alreadyComplete });
   }
 
   async #release(step: Step): Promise<Line> {
-    const { state } = await this.#connection(step).release({
-      ...this.#held(step),
-      detail: step.detail ?? '',
-    });
+    const { state } = await this.#connection(step).release(
+      {
+        ...this.#held(step),
+        detail: step.detail ?? '',
+      },
+      PATIENTLY,
+    );
     return () => ({ state });
   }
 
   async #markUnresolved(step: Step): Promise<Line> {
-    const marked = await this.#connection(step).markUnresolved({
-      ...this.#held(step),
-      cause: step.cause ?? 'OTHER',
-      detail: step.detail ?? '',
-      providerRequestId: step.provider_request_id ?? '',
-      retryAfter: step.retry_after_ms,
-      reconcileFirst: step.reconcile_first ?? false,
-    });
+    const marked = await this.#connection(step).markUnresolved(
+      {
+        ...this.#held(step),
+        cause: step.cause ?? 'OTHER',
+        detail: step.detail ?? '',
+        providerRequestId: step.provider_request_id ?? '',
+        retryAfter: step.retry_after_ms,
+        reconcileFirst: step.reconcile_first ?? false,
+      },
+      PATIENTLY,
+    );
     return () => ({
       operation: operationLine(marked.operation),
       next_step: marked.nextStep,
@@ -270,10 +298,9 @@ class ScenarioRunner {
   }
 
   #getOperation(step: Step) {
-    const wait = step.wait_ms ?? 0;
     return this.#connection(step).getOperation(
-      { id: this.#id(step), ...this.#fingerprint(step), waitDuration: wait },
-      { timeout: 10_000 + Math.max(wait, 0) },
+      { id: this.#id(step), ...this.#fingerprint(step), waitDuration: step.wait_ms ?? 0 },
+      PATIENTLY,
     );
   }
 
@@ -284,6 +311,14 @@ class ScenarioRunner {
       next_step: got.nextStep,
       retry_after: got.retryAfter !== undefined,
     });
+  }
+
+  async #batch(step: Step): Promise<Line> {
+    const commands = (step.commands ?? []).map((command) => ({
+      reserve: this.#reserveRequest(command),
+    }));
+    const results = await this.#connection(step).batch(commands, PATIENTLY);
+    return () => ({ results: results.map(batchedLine) });
   }
 
   async #await(step: Step): Promise<Line> {
@@ -300,25 +335,31 @@ class ScenarioRunner {
       not_executed: { kind: 'NOT_EXECUTED' },
       abandoned: { kind: 'ABANDONED' },
     };
-    const operation = await this.#connection(step).resolve({
-      id: this.#id(step),
-      resolution: resolutions[step.resolution ?? 'abandoned'],
-      actor: step.actor ?? '',
-      reason: step.reason ?? '',
-      providerRequestId: step.provider_request_id ?? '',
-      etag: step.etag ?? '',
-    });
+    const operation = await this.#connection(step).resolve(
+      {
+        id: this.#id(step),
+        resolution: resolutions[step.resolution ?? 'abandoned'],
+        actor: step.actor ?? '',
+        reason: step.reason ?? '',
+        providerRequestId: step.provider_request_id ?? '',
+        etag: step.etag ?? '',
+      },
+      PATIENTLY,
+    );
     return () => ({ operation: operationLine(operation) });
   }
 
   async #list(step: Step): Promise<Line> {
     const { namespace, scope, key } = this.#id(step);
-    const { operations } = await this.#connection(step).listOperations({
-      namespace,
-      scope,
-      keyPrefix: key,
-      states: step.states ?? [],
-    });
+    const { operations } = await this.#connection(step).listOperations(
+      {
+        namespace,
+        scope,
+        keyPrefix: key,
+        states: step.states ?? [],
+      },
+      PATIENTLY,
+    );
     const sorted = [...operations].sort((a, b) => (a.id.key < b.id.key ? -1 : 1));
     return () => ({ operations: sorted.map(operationLine) });
   }
@@ -414,6 +455,12 @@ class ScenarioRunner {
   }
 }
 
+function batchedLine(result: CommandResult): object {
+  if ('error' in result) return { error: errorLine(result.error) };
+  if (!('reserve' in result)) throw new Error('the result of another command');
+  return { outcome: result.reserve.outcome, next_step: result.reserve.nextStep };
+}
+
 function attemptLine(
   attempt: Attempt | undefined,
   unprotected: boolean,
@@ -445,9 +492,16 @@ function resultLine(result: RunResult): object {
   };
 }
 
-async function main(): Promise<void> {
-  const { config, tokens, scenarios } = vectors<Script>('conformance.json');
-  const server = await Server.start(config, tokens);
+/** Plays what `play` does against a server of its own. */
+async function served(
+  { config, tokens }: Script,
+  { config: other = {}, flags, store }: ScriptedServer,
+  play: (connections: ReadonlyMap<string, GrpcConnection>) => Promise<void>,
+): Promise<void> {
+  const server = await Server.start({ ...config, ...other }, tokens, {
+    flags,
+    store: store && vectorFile(store),
+  });
   const connections = new Map(
     Object.entries(tokens).map(([name, token]) => [
       name,
@@ -455,14 +509,23 @@ async function main(): Promise<void> {
     ]),
   );
   try {
-    for (const [index, scenario] of scenarios.entries()) {
-      const print = (line: object): void => console.log(JSON.stringify(line, nullForUndefined));
-      await new ScenarioRunner(connections, scenario, index, print).run();
-    }
+    await play(connections);
   } finally {
     for (const connection of connections.values()) connection.close();
     await server.stop();
   }
+}
+
+async function main(): Promise<void> {
+  const script = vectors<Script>('conformance.json');
+  const print = (line: object): void => console.log(JSON.stringify(line, nullForUndefined));
+  await served(script, {}, async (shared) => {
+    for (const [index, scenario] of script.scenarios.entries()) {
+      const play = (connections: ReadonlyMap<string, GrpcConnection>) =>
+        new ScenarioRunner(connections, scenario, index, print).run();
+      await (scenario.server === undefined ? play(shared) : served(script, scenario.server, play));
+    }
+  });
 }
 
 function nullForUndefined(_: string, value: unknown): unknown {

@@ -60,6 +60,7 @@ export interface Step {
     | 'get'
     | 'resolve'
     | 'list'
+    | 'batch'
     | 'await'
     | 'run'
     | 'join';
@@ -96,6 +97,7 @@ export interface Step {
   etag?: string;
   state?: OperationState;
   states?: OperationState[];
+  commands?: Step[];
   classifier?: string;
   call_timeout_ms?: number;
   renew?: boolean;
@@ -108,8 +110,18 @@ export interface Step {
   faults?: Fault[];
 }
 
+/** Of a scenario that has one of its own. */
+export interface ScriptedServer {
+  /** Takes the place of what the script's has under these names. */
+  config?: object;
+  flags?: string[];
+  /** A file beside the script. */
+  store?: string;
+}
+
 export interface Scenario {
   name: string;
+  server?: ScriptedServer;
   namespace?: string;
   steps: Step[];
 }

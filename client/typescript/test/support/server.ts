@@ -1,15 +1,22 @@
 /** An idempotencyd of our own: a free port, a directory of its own, ended by its process. */
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync, watch, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, watch, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 export interface ServerConfig {
   readonly namespaces: readonly object[];
   readonly access?: readonly object[];
+}
+
+export interface ServerOptions {
+  /** Besides those that every one has. */
+  readonly flags?: readonly string[] | undefined;
+  /** A tar file of the store that it begins with. */
+  readonly store?: string | undefined;
 }
 
 export class Server {
@@ -28,7 +35,11 @@ export class Server {
   }
 
   /** config: also as the text of its file. tokens: by name, for `access`. */
-  static async start(config: ServerConfig | string, tokens: Readonly<Record<string, string>> = {}): Promise<Server> {
+  static async start(
+    config: ServerConfig | string,
+    tokens: Readonly<Record<string, string>> = {},
+    { flags = [], store }: ServerOptions = {},
+  ): Promise<Server> {
     const binary = process.env['IDEMPOTENCYD'];
     if (binary === undefined || !existsSync(binary)) {
       throw new Error(`IDEMPOTENCYD=${binary ?? ''} is no program: build idempotencyd first`);
@@ -43,6 +54,10 @@ export class Server {
     // JSON is YAML.
     const text = typeof config === 'string' ? config : JSON.stringify({ ...config, ...identity });
     writeFileSync(file('config.yaml'), text);
+    if (store !== undefined) {
+      mkdirSync(file('data'));
+      execFileSync('tar', ['-xzf', store, '-C', file('data')]);
+    }
     const child = spawn(
       binary,
       [
@@ -51,6 +66,7 @@ export class Server {
         `--port_file=${file('port')}`,
         `--config=${file('config.yaml')}`,
         '--ballast_mb=0',
+        ...flags,
       ],
       { stdio: ['ignore', 'ignore', 'pipe'] },
     );

@@ -9,8 +9,10 @@ export function sourceDir(): string {
   return dir;
 }
 
+export const vectorFile = (name: string): string => join(sourceDir(), 'tests/vectors', name);
+
 export function vectors<Shape>(name: string): Shape {
-  return JSON.parse(readFileSync(join(sourceDir(), 'tests/vectors', name), 'utf8')) as Shape;
+  return JSON.parse(readFileSync(vectorFile(name), 'utf8')) as Shape;
 }
 
 export const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
