@@ -100,7 +100,7 @@ void BeginStage(BackupStage stage, const rocksdb::BackupInfo& info, const TellBa
   const uint64_t size = info.size;
   tell(BackupProgress{.stage = stage, .estimated_bytes = size});
   meter.Begin(size / kTimesTold + 1, [stage, size, tell](uint64_t bytes) {
-    tell(BackupProgress{.stage = stage, .bytes = bytes, .estimated_bytes = size});
+    tell(BackupProgress{.stage = stage, .bytes = std::min(bytes, size), .estimated_bytes = size});
   });
 }
 

@@ -1,6 +1,7 @@
 // Counts what RocksDB reads of a backup. It verifies and restores one without saying how far it is,
 // but asks a rate limiter, where it is given one, before each piece that it reads: this one lets
-// everything pass at once, and counts.
+// everything pass at once, and counts. A piece counts as whole, also the last of a file and the end
+// behind it: pieces are small beside files, so that this does not matter.
 #ifndef IDEMPOTENCY_KEYSTORE_ENGINE_READ_METER_H_
 #define IDEMPOTENCY_KEYSTORE_ENGINE_READ_METER_H_
 
@@ -23,7 +24,7 @@ class ReadMeter final : public rocksdb::RateLimiter {
   using RateLimiter::Request;
   void Request(int64_t bytes, rocksdb::Env::IOPriority priority) override;
 
-  // What RocksDB takes for the size of a piece.
+  // What RocksDB takes for the size of a piece, and of its buffer.
   int64_t GetSingleBurstBytes() const override { return kPieceBytes; }
   int64_t GetTotalBytesThrough(rocksdb::Env::IOPriority priority) const override;
   // There is no limit, so nothing of it can be set or asked.
@@ -32,7 +33,7 @@ class ReadMeter final : public rocksdb::RateLimiter {
   int64_t GetTotalRequests(rocksdb::Env::IOPriority priority) const override { return 0; }
 
  private:
-  static constexpr int64_t kPieceBytes = int64_t{4} << 20;
+  static constexpr int64_t kPieceBytes = int64_t{128} << 10;
 
   uint64_t step_ = 0;
   uint64_t told_ = 0;  // of bytes_

@@ -360,7 +360,7 @@ TEST_F(BackupTest, TellsHowFarVerifyingAndRestoringAre) {
       last = progress.bytes;
       most = std::max(most, progress.bytes);
     }
-    // Nearly all of it, and no byte twice.
+    // Nearly all of it, and no more.
     EXPECT_GT(most, done->backup.bytes / 2) << static_cast<int>(stage);
     EXPECT_LE(most, done->backup.bytes) << static_cast<int>(stage);
   }
