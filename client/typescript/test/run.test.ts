@@ -101,6 +101,28 @@ test('it asks again under a new id where the row says so, and only there', async
   }
 });
 
+test('nothing is started without a grant, and nothing replayed without a record', async () => {
+  const answers = {
+    'a grant without a lease': { ...acquired(), lease: undefined },
+    'a lease without a grant': { ...acquired(), outcome: 'IN_PROGRESS' },
+    'an answer without a record': {
+      ...acquired(),
+      outcome: 'COMPLETED',
+      nextStep: 'USE_RESPONSE',
+      lease: undefined,
+      operation: undefined,
+    },
+  } as const;
+  for (const [name, answer] of Object.entries(answers)) {
+    const fixture = new Fixture({ reserve: inTurn(answer) });
+    const result = await fixture.run();
+    assert.equal(result.stop, 'REFUSED', name);
+    assert.equal(result.nextStep, 'STOP', name);
+    assert.equal(fixture.calls, 0, name);
+    assert.deepEqual(fixture.connection.methods(), ['reserve'], name);
+  }
+});
+
 // --- Before the effect ----------------------------------------------------------------------------
 
 test('a lost answer to Reserve is asked for with the same attempt id, and ALREADY_HELD proceeds', async () => {
