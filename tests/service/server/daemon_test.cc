@@ -27,6 +27,7 @@ namespace {
 using std::chrono::seconds;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // What a process that ends by itself has to say.
 struct Ended {
@@ -283,14 +284,14 @@ TEST(DaemonTest, WarnsOfAQuotaThatItsEngineDoesNotEnforce) {
   EXPECT_EQ(server.Terminate(), 0);
   const std::string log = server.Log();
   EXPECT_THAT(log, HasSubstr("\"quota_not_enforced\""));
-  EXPECT_THAT(log, testing::Not(HasSubstr("\"namespace\":\"refunds\"")));
-  EXPECT_THAT(log, testing::Not(HasSubstr("\"namespace\":\"frozen\"")));
+  EXPECT_THAT(log, Not(HasSubstr("\"namespace\":\"refunds\"")));
+  EXPECT_THAT(log, Not(HasSubstr("\"namespace\":\"frozen\"")));
 
   WriteFile(path, "namespaces: [{name: payments, quota: {stored_bytes: 1000000}}]");
   ServerProcess kept({"--engine=rocksdb", "--data_dir=" + directory.file("data"),
                       "--config=" + path, "--ballast_mb=0"});
   EXPECT_EQ(kept.Terminate(), 0);
-  EXPECT_THAT(kept.Log(), testing::Not(HasSubstr("quota_not_enforced")));
+  EXPECT_THAT(kept.Log(), Not(HasSubstr("quota_not_enforced")));
 }
 
 std::string ReadFile(const std::string& path) {
