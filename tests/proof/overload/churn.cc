@@ -24,7 +24,7 @@ constexpr int kPages = 3;
 constexpr int64_t kCallMs = 10'000;
 // How long whoever is told OVERLOADED stays away, and how often they come back.
 constexpr int kPauseMs = 100;
-constexpr int kPatience = 100;
+constexpr int kPatience = 600;
 
 gpr_timespec After(int64_t milliseconds) {
   return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
