@@ -18,6 +18,8 @@
 #include <iterator>
 #include <utility>
 
+#include "tests/support/free_port.h"
+
 namespace idempotency {
 namespace {
 
@@ -49,19 +51,6 @@ bool Accepts(const std::string& endpoint) {
 }
 
 }  // namespace
-
-int FreePort() {
-  sockaddr_in address = Loopback(0);
-  socklen_t size = sizeof(address);
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (bind(fd, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-      getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    std::perror("no free port");
-    std::abort();
-  }
-  close(fd);
-  return ntohs(address.sin_port);
-}
 
 bool EtcdPost(const std::string& endpoint, const std::string& path, const std::string& json) {
   const std::string request = "POST " + path +

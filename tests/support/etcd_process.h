@@ -68,8 +68,6 @@ class EtcdCluster {
 // Asks a member of etcd's own gateway for JSON, without TLS; whether it said 200.
 bool EtcdPost(const std::string& endpoint, const std::string& path, const std::string& json);
 
-// A port of 127.0.0.1 that nobody listened on a moment ago.
-int FreePort();
 // Waits a little: for a process that does not tell when it is ready.
 void WaitABit(int milliseconds);
 

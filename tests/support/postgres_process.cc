@@ -1,11 +1,8 @@
 #include "tests/support/postgres_process.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +16,7 @@
 #include <utility>
 
 #include "tests/support/becomes_true.h"
+#include "tests/support/free_port.h"
 
 namespace idempotency {
 namespace {
@@ -26,21 +24,6 @@ namespace {
 constexpr char kBin[] = "/usr/lib/postgresql/15/bin/";
 constexpr int kStartTries = 3000;
 constexpr int kStartTryMs = 20;
-
-int FreeLoopbackPort() {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (bind(fd, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-      getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    std::perror("no free port");
-    std::abort();
-  }
-  close(fd);
-  return ntohs(address.sin_port);
-}
 
 // Its standard output and error go to `out`.
 pid_t Spawn(std::vector<std::string> command, int out) {
@@ -136,7 +119,7 @@ PostgresServer::PostgresServer(const PostgresServer& primary, const std::string&
 PostgresServer::~PostgresServer() { Kill(); }
 
 void PostgresServer::MakeDirectory() {
-  port_ = FreeLoopbackPort();
+  port_ = FreePort();
   if (geteuid() != 0) {
     std::filesystem::create_directory(files_.file("pg"));
     return;
