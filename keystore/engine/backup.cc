@@ -423,7 +423,8 @@ absl::StatusOr<VerifiedBackup> VerifyBackup(const std::string& directory, uint32
 }
 
 absl::StatusOr<VerifiedBackup> RestoreBackup(const std::string& directory, uint32_t id,
-                                             const EngineOptions& options, const TellBackup& tell) {
+                                             const EngineOptions& options, const TellBackup& tell,
+                                             const CompleteStore& complete) {
   const auto meter = std::make_shared<ReadMeter>();
   const auto backups = OpenToRead(directory, meter);
   if (!backups.ok()) return backups.status();
@@ -447,6 +448,8 @@ absl::StatusOr<VerifiedBackup> RestoreBackup(const std::string& directory, uint3
   if (!copied.ok()) return ToStatus(copied, absl::StrCat("cannot copy the backup to ", db));
   absl::Status status = SyncVolume(aside);
   if (status.ok()) status = Settle(aside, verified->backup.facts, options);
+  if (status.ok()) status = complete(aside, verified->backup.facts);
+  if (status.ok()) status = SyncDirectory(aside);
   if (!status.ok()) return status;
   if (std::rename(aside.c_str(), data_dir.c_str()) != 0) {
     return FileError("the store is restored, but cannot be renamed to", data_dir);

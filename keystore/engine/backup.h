@@ -21,11 +21,13 @@
 #define IDEMPOTENCY_KEYSTORE_ENGINE_BACKUP_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "keystore/engine/backup_values.h"
 #include "keystore/engine/open_engine.h"
@@ -49,11 +51,16 @@ absl::StatusOr<std::vector<Backup>> ListBackups(const std::string& directory);
 absl::StatusOr<VerifiedBackup> VerifyBackup(const std::string& directory, uint32_t id,
                                             const EngineOptions& options, const TellBackup& tell);
 
+// Adds what belongs to a store and is no engine's to its directory.
+using CompleteStore = std::function<absl::Status(const std::string& store, const BackupFacts&)>;
+
 // Makes the store options.data_dir out of a backup, and verifies it. Nothing may be there yet but
-// an empty directory, and whatever goes wrong leaves that so; the copy is made in
-// `data_dir`.restoring. The service can be started on it afterwards as if it had stopped cleanly.
+// an empty directory, and whatever goes wrong, or ends the process, leaves that so: the copy is
+// made and completed in `data_dir`.restoring, and gets its name at the end. The service can be
+// started on it afterwards as if it had stopped cleanly.
 absl::StatusOr<VerifiedBackup> RestoreBackup(const std::string& directory, uint32_t id,
-                                             const EngineOptions& options, const TellBackup& tell);
+                                             const EngineOptions& options, const TellBackup& tell,
+                                             const CompleteStore& complete);
 
 }  // namespace idempotency::keystore
 

@@ -44,8 +44,10 @@ Setup::Setup(Flags flags, RandomBytes random_bytes, std::ostream* errors)
 
 Setup::~Setup() { grpc_log = nullptr; }
 
+std::string ClockMarkPath(const std::string& data_dir) { return absl::StrCat(data_dir, "/CLOCK"); }
+
 std::string Setup::clock_mark_path() const {
-  return keeps_files() ? absl::StrCat(flags_.data_dir, "/CLOCK") : std::string();
+  return keeps_files() ? ClockMarkPath(flags_.data_dir) : std::string();
 }
 
 absl::Status Setup::ReadConfig() {

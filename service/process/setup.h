@@ -23,6 +23,9 @@
 
 namespace idempotency::service {
 
+// Where the clock of a store of files keeps its mark.
+std::string ClockMarkPath(const std::string& data_dir);
+
 class Setup {
  public:
   // Fills bytes with what nobody can guess, or does not return.

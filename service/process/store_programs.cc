@@ -120,16 +120,16 @@ int RestoreBackup(Setup* setup, std::ostream* terminal) {
   keystore::EngineOptions options = setup->StoreOptions();
   // What has expired stays until a server with its configuration sees to it.
   options.may_reclaim = [](std::string_view) { return false; };
-  const auto done =
-      keystore::RestoreBackup(flags.backup_dir, BackupId(flags.restore_backup), options,
-                              [&work](const auto& progress) { work.Tell(progress); });
+  // Time does not run backwards to before what the backup knows.
+  const auto mark_clock = [](const std::string& store, const keystore::BackupFacts& facts) {
+    return keystore::ClockMark(ClockMarkPath(store)).Store(facts.made);
+  };
+  const auto done = keystore::RestoreBackup(
+      flags.backup_dir, BackupId(flags.restore_backup), options,
+      [&work](const auto& progress) { work.Tell(progress); }, mark_clock);
   work.End();
   setup->audit()->End(*act, done.ok() ? "OK" : "FAILED");
   if (!done.ok()) return setup->CannotStart(done.status());
-  // Time does not run backwards to before what the backup knows.
-  absl::Status marked =
-      keystore::ClockMark(setup->clock_mark_path()).Store(done->backup.facts.made);
-  if (!marked.ok()) return setup->CannotStart(marked);
   TellBackupDone(setup->log(), "restored", *done);
   return kExitStopped;
 }

@@ -190,6 +190,8 @@ class BackupTest(unittest.TestCase):
             "restore", f"--backup-dir={self.place.backups}", f"--data-dir={self.place.data}")
         self.assertEqual(again.returncode, 1)
         self.assertIn("move it away", again.stderr)
+        # Time does not run backwards to before what the backup knows.
+        self.assertTrue((self.place.data / "CLOCK").exists())
 
         self._start()
         for key in ["done", *before]:

@@ -31,6 +31,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 void TellNobody(const BackupProgress&) {}
+absl::Status AddNothing(const std::string&, const BackupFacts&) { return absl::OkStatus(); }
 
 class BackupTest : public ::testing::Test {
  protected:
@@ -54,10 +55,11 @@ class BackupTest : public ::testing::Test {
   absl::StatusOr<VerifiedBackup> Verify(uint32_t id = 0) {
     return VerifyBackup(backups(), id, fixture_.options.engine, &TellNobody);
   }
-  absl::StatusOr<VerifiedBackup> Restore(uint32_t id = 0) {
+  absl::StatusOr<VerifiedBackup> Restore(uint32_t id = 0,
+                                         const CompleteStore& complete = &AddNothing) {
     EngineOptions options = fixture_.options.engine;
     options.data_dir = restored();
-    return RestoreBackup(backups(), id, options, &TellNobody);
+    return RestoreBackup(backups(), id, options, &TellNobody, complete);
   }
   // From here on the fixture's engine is that of the restored store.
   void OpenRestored() {
@@ -315,6 +317,23 @@ TEST_F(BackupTest, AnInterruptedRestoreIsBegunAgain) {
   EXPECT_EQ(RecordOf("k").state, core::State::kComplete);
 }
 
+// Whoever is ended in between must not leave a store that lacks something.
+TEST_F(BackupTest, ARestoredStoreIsCompleteBeforeItHasItsName) {
+  MustBackUp();
+  const absl::Status refused = Restore(0, [](const std::string&, const BackupFacts&) {
+                                 return absl::UnavailableError("no room");
+                               }).status();
+  EXPECT_TRUE(absl::IsUnavailable(refused));
+  EXPECT_FALSE(fs::exists(restored()));
+  const auto done = Restore(0, [this](const std::string& store, const BackupFacts& facts) {
+    EXPECT_FALSE(fs::exists(restored()));
+    std::ofstream(store + "/CLOCK") << facts.made.time_since_epoch().count();
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(done.ok()) << done.status();
+  EXPECT_TRUE(fs::exists(restored() + "/CLOCK"));
+}
+
 TEST_F(BackupTest, RestoringNeedsNoWatermarkOfTheLostStore) {
   MustBackUp();
   ASSERT_TRUE(Restore().ok());
@@ -348,7 +367,8 @@ TEST_F(BackupTest, TellsHowFarVerifyingAndRestoringAre) {
   EngineOptions options = fixture_.options.engine;
   options.data_dir = restored();
   const auto done = RestoreBackup(
-      backups(), 0, options, [&](const BackupProgress& progress) { told.push_back(progress); });
+      backups(), 0, options, [&](const BackupProgress& progress) { told.push_back(progress); },
+      &AddNothing);
   ASSERT_TRUE(done.ok()) << done.status();
   for (const BackupStage stage : {BackupStage::kVerifying, BackupStage::kRestoring}) {
     uint64_t most = 0;
