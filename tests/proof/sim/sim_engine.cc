@@ -195,7 +195,7 @@ WriteOutcome SimEngine::TimeOut(AskedWrite write) {
   ++history_->counts.unknown_writes;
   const size_t key = write.key;
   const EngineMistake mistake = manners_->mistake;
-  if (mistake == EngineMistake::kUnknownMayStillCome && random_->OneIn(2)) {
+  if (mistake == EngineMistake::kUnknownMayStillCome) {
     disk_->on_their_way().push_back(std::move(write));
   } else if (random_->OneIn(2) && disk_->ApplyIfExpected(write)) {
     disk_->Sync();

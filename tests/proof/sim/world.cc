@@ -128,6 +128,10 @@ void World::SetUp() {
   manners_.sync_failure_percent = draw.OneIn(4) ? 5 : 0;
   shared_.mutant = options_.mutant == nullptr ? &NoMutant() : options_.mutant;
   manners_.mistake = shared_.mutant->engine;
+  // It takes a write that times out, another command on the key, and what comes in between.
+  if (manners_.mistake == EngineMistake::kUnknownMayStillCome && !history_.exclusive) {
+    manners_.unknown_percent = 40;
+  }
   disk_ =
       std::make_unique<SimDisk>(&history_, manners_.mistake == EngineMistake::kNothingIsNothing);
   shared_.history = &history_;
