@@ -152,7 +152,10 @@ TEST(CrashTest, EveryAcknowledgedFactIsThereAfterKillMinusNine) {
     for (int i = 0; i < kClients; ++i) {
       clients.push_back(std::make_unique<Client>(
           server.Channel(), "c" + std::to_string(cycle) + "-" + std::to_string(i)));
-      threads.emplace_back([&, i] { clients[i]->Run(&acknowledged); });
+    }
+    // Not before the vector has all of them.
+    for (const auto& client : clients) {
+      threads.emplace_back([&acknowledged, &client] { client->Run(&acknowledged); });
     }
     while (acknowledged < kOperationsBeforeKill) std::this_thread::yield();
     server.Kill();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -46,6 +47,8 @@ void ServerProcess::Start() {
   pid_ = fork();
   ASSERT_GE(pid_, 0);
   if (pid_ == 0) {
+    // A test that is aborted leaves nothing behind, nor anybody waiting for the end of its output.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     const int log = open(log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
     dup2(log, STDERR_FILENO);
     execv(binary, argv.data());
