@@ -479,7 +479,8 @@ class CtlTest(unittest.TestCase):
         tokens = {}
         for name in (settled, live, done):
             reserved = self.expect(
-                ACQUIRED, "reserve", *name, f"--request-file={self.request}", "--output=json")
+                ACQUIRED, "reserve", *name, f"--request-file={self.request}", "--lease=1h",
+                "--output=json")
             tokens[name] = "--fencing-token=" + reserved.json()["lease"]["fencingToken"]
         self.expect(0, "mark-unresolved", *settled, tokens[settled])
         self.expect(0, "complete", *done, tokens[done], "--verdict=succeeded")
@@ -553,6 +554,17 @@ access:
             "source /dev/stdin; COMP_WORDS=(idempotencyctl resolve not); COMP_CWORD=2;"
             " _idempotencyctl; echo ${COMPREPLY[@]}", stdin=script.encode())
         self.assertEqual(completed.out, "not-executed\n", completed.err)
+
+    def test_completion_knows_the_same_words_in_every_shell(self):
+        bash = self.expect(0, "completion", "bash").out
+        zsh = self.expect(0, "completion", "zsh").out
+        self.assertIn("bashcompinit", zsh)
+        self.assertTrue(zsh.endswith(bash))
+        fish = self.expect(0, "completion", "fish").out
+        completions = [line for line in fish.splitlines() if line.startswith("complete -c")]
+        for words in ("reserve ", "not-executed"):
+            self.assertTrue(any(words in line for line in completions), words)
+        self.assertNotEqual(self.ctl("completion", "csh").code, 0)
 
     def test_top_reads_the_servers_metrics(self):
         shown = self.expect(

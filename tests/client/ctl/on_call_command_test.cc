@@ -220,14 +220,21 @@ TEST(ContractCommand, ShowsTheProvidersRulesBesideOurs) {
   policy->mutable_provider()->set_name("Stripe");
   policy->mutable_provider()->set_api_version("v1");
   policy->mutable_provider()->set_key_location("header Idempotency-Key");
+  policy->mutable_provider()->add_endpoints("POST /v1/charges");
+  policy->mutable_provider()->set_account_scope("account and mode");
+  policy->mutable_provider()->set_on_mismatch("400, error of idempotency");
+  policy->mutable_provider()->set_on_concurrent("409, try again");
+  policy->mutable_provider()->set_on_expiry("after 24 h a new request");
   policy->mutable_provider()->set_source("https://docs.stripe.com/api/idempotent_requests");
   policy->mutable_provider()->set_verified_date("2026-01-01");
   const RunResult run = server.Run({"contract", "show", "payments"});
   EXPECT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(server.service.get_namespace.request.name(), "payments");
   for (const char* part :
-       {"payments, Stripe\n", "header Idempotency-Key", "at most 255 bytes",
-        "recognises the key for 24h", "3 at most, within 24h of the first; then a person",
+       {"payments, Stripe\n", "header Idempotency-Key", "at most 255 bytes", "API version",
+        "POST /v1/charges", "account and mode", "400, error of idempotency", "409, try again",
+        "after 24 h a new request", "recognises the key for 24h",
+        "3 at most, within 24h of the first; then a person",
         "source https://docs.stripe.com/api/idempotent_requests, verified 2026-01-01"}) {
     EXPECT_THAT(run.out, HasSubstr(part));
   }
