@@ -198,7 +198,8 @@ class Image(unittest.TestCase):
         reserve = ("idempotencyctl", "--server=127.0.0.1:7420", "--server-name=idempotencyd",
                    "--ca=/etc/idempotencyd/tls/ca.crt",
                    "--token-file=/etc/idempotencyd/callers/api",
-                   "reserve", "payments.stripe", "acct-1", "order-1", fingerprint)  # fmt: skip
+                   "reserve", "payments.stripe", "acct-1", "order-1", "--lease=1h",
+                   fingerprint)  # fmt: skip
         first = self.inside(*reserve)
         self.assertEqual(first.returncode, 0, first.stderr.decode())
         podman("kill", "--signal=KILL", self.name)

@@ -125,11 +125,12 @@ class Manifests(unittest.TestCase):
             shutil.copytree(DEPLOY / part, cls.directory / "deploy" / part)
         overlays = cls.directory / "deploy/kubernetes/overlays"
         # Edited as its comments say: another namespace, and everything that is optional.
-        shutil.copytree(overlays / "single", overlays / "other")
-        edited = overlays / "other/kustomization.yaml"
-        text = edited.read_text("utf-8").replace("  # - ../../", "  - ../../")
+        edited = cls.uncomment(overlays, "single", "other")
+        text = edited.read_text("utf-8")
         edited.write_text(text.replace(": idempotency\n", ": elsewhere\n", 1), "utf-8")
-        cls.text = {name: render(overlays / name) for name in (*OVERLAYS, "other")}
+        cls.uncomment(overlays, "replicated-etcd", "replicated-sealed")
+        names = (*OVERLAYS, "other", "replicated-sealed")
+        cls.text = {name: render(overlays / name) for name in names}
         # All at once: it is the compiler's start that takes its time.
         documents, cls.faults = check_schemas(b"---\n".join(cls.text.values()))
         cls.overlays = {}
@@ -138,6 +139,15 @@ class Manifests(unittest.TestCase):
             cls.overlays[name] = Overlay(documents[:count])
             documents = documents[count:]
         cls.secrets = cls.make_secrets()
+
+    @staticmethod
+    def uncomment(overlays: pathlib.Path, name: str, copy_name: str) -> pathlib.Path:
+        """A copy of an overlay with all components; its kustomization."""
+        shutil.copytree(overlays / name, overlays / copy_name)
+        edited = overlays / copy_name / "kustomization.yaml"
+        text = edited.read_text("utf-8")
+        edited.write_text(text.replace("  # - ../../", "  - ../../"), "utf-8")
+        return edited
 
     @classmethod
     def tearDownClass(cls):
@@ -297,6 +307,14 @@ class Manifests(unittest.TestCase):
                 self.assertLess(
                     overlay.one("PodDisruptionBudget")["spec"]["maxUnavailable"], spec["replicas"]
                 )
+
+    def test_sealed_is_sealed_in_either_workload(self):
+        for name in ("other", "replicated-sealed"):
+            overlay = self.overlays[name]
+            mounts = {mount["name"]: mount for mount in overlay.container()["volumeMounts"]}
+            self.assertEqual(
+                overlay.flags()["response_keys"], mounts["response-keys"]["mountPath"]
+            )
 
     def test_data_lies_on_the_volume(self):
         for name in ("single", "other"):
@@ -627,7 +645,7 @@ class Manifests(unittest.TestCase):
             for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
                 self.assertTrue(self.probe(pods[-1], overlay.container()[probe]), probe)
         acquired = pods[0].ctl(
-            *ctl, "reserve", "payments.stripe", "acct-1", "order-1",
+            *ctl, "reserve", "payments.stripe", "acct-1", "order-1", "--lease=1h",
             f"--fingerprint=sha256/bytes-1:{'00' * 32}",
         )  # fmt: skip
         self.assertEqual(acquired.returncode, 0, acquired.stderr.decode())

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -15,9 +16,16 @@ POSTGRES = pathlib.Path("/usr/lib/postgresql/15/bin")
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Not of those that Linux gives to outgoing connections (as tests/support/free_port.h)."""
+    for _ in range(1000):
+        port = random.randrange(10_000, 32_000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise RuntimeError("no port of 127.0.0.1 is free")
 
 
 class Store:

@@ -57,19 +57,21 @@ TEST(PostgresE2e, WhoWaitsOnOneServerHearsOfTheEndOnAnother) {
 // What one client was told, and so may rely on.
 using Facts = std::map<std::string, uint64_t>;
 
-// Claims and completes until a call fails.
-Facts RunUntilAFailure(const ServerProcess& server, const std::string& name,
-                       std::atomic<int>* acknowledged) {
+// Claims and completes until a call fails once the primary is killed.
+Facts RunUntilTheEnd(const ServerProcess& server, const std::string& name,
+                     const std::atomic<bool>& killed, std::atomic<int>* acknowledged) {
   Caller caller(server);
   Facts facts;
   for (int i = 0;; ++i) {
     const std::string key = name + "-" + std::to_string(i);
     const v1::ReserveResponse held = caller.Send(Reserve(key));
-    if (!caller.status().ok()) return facts;
-    caller.Send(Complete(key, held.lease().fencing_token(), key));
-    if (!caller.status().ok()) return facts;
-    facts[key] = held.lease().fencing_token();
-    ++*acknowledged;
+    if (caller.status().ok()) caller.Send(Complete(key, held.lease().fencing_token(), key));
+    if (caller.status().ok()) {
+      facts[key] = held.lease().fencing_token();
+      ++*acknowledged;
+    } else if (killed) {
+      return facts;
+    }
   }
 }
 
@@ -78,13 +80,16 @@ TEST(PostgresE2e, APrimaryThatIsKilledUnderLoadHasLostNothingThatWasAcknowledged
   ServerProcess server(On(postgres));
   constexpr size_t kClients = 4;
   std::atomic<int> acknowledged{0};
+  std::atomic<bool> killed{false};
   std::vector<Facts> facts(kClients);
   std::vector<std::thread> clients;
   for (size_t i = 0; i < kClients; ++i) {
-    clients.emplace_back(
-        [&, i] { facts[i] = RunUntilAFailure(server, "c" + std::to_string(i), &acknowledged); });
+    clients.emplace_back([&, i] {
+      facts[i] = RunUntilTheEnd(server, "c" + std::to_string(i), killed, &acknowledged);
+    });
   }
   EXPECT_TRUE(BecomesTrue([&] { return acknowledged >= 300; }));
+  killed = true;
   postgres.Kill();
   for (std::thread& client : clients) client.join();
   postgres.Start();

@@ -327,7 +327,7 @@ TEST_F(PostgresTest, AReadOfADoubtfulKeyFailsWhileTheOldWriteRunsOn) {
   const auto holder = fixture_.Connect();
   ASSERT_TRUE(holder->Execute("SELECT pg_advisory_lock(1)").ok());
   // Far more than anything takes that is not held up.
-  fixture_.postgres.reply_timeout = std::chrono::seconds(4);
+  fixture_.postgres.reply_timeout = std::chrono::seconds(10);
   const auto engine = fixture_.Open();
   // Unanswered for too long.
   EXPECT_THAT(CommitOne(*engine, key, version, CompleteRecord(1)),
