@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <set>
+#include <map>
 #include <sstream>
 #include <string>
 #include <system_error>
@@ -37,7 +37,7 @@ constexpr char kUsage[] =
     "\n"
     "  --small     short ones, as a test that may run beside others, or under the sanitizers: "
     "what\n"
-    "              they take in memory and time is told, and not judged\n"
+    "              they take in memory, time and sockets is told, and not judged\n"
     "  --control   the limits are off, and it must be noticed\n"
     "  --only=A,B  only these\n";
 
@@ -63,7 +63,7 @@ struct Sizes {
   int64_t round_nanos;
   size_t checked;
   int64_t first_answer_nanos;
-  // Memory and time.
+  // Memory, time and sockets that stay open.
   bool judged;
 };
 constexpr Sizes kSmall{1, 350 * kNanosPerMilli, 100, 60 * bench::kNanosPerSecond, false};
@@ -88,35 +88,44 @@ double MibIn(pid_t pid, const std::string& name) {
 // From here on VmHWM is the most since now.
 void ForgetPeak(pid_t pid) { std::ofstream(ProcOf(pid, "clear_refs")) << "5"; }
 
-// "socket:[INODE]" of each connection of the well-behaved that is up. Attackers come from other
-// addresses, or have closed what is not.
-std::set<std::string> SocketsOfTheWellBehaved() {
-  constexpr char kFromThisHost[] = "0100007F";  // 127.0.0.1, lowest byte first
-  constexpr char kEstablished[] = "01";
-  std::set<std::string> sockets;
+constexpr char kFromThisHost[] = "0100007F";  // 127.0.0.1, lowest byte first
+constexpr char kEstablished[] = "01";
+
+struct TcpSocket {
+  std::string remote;
+  std::string state;
+};
+
+// Every one of this host, by "socket:[INODE]".
+std::map<std::string, TcpSocket> TcpSockets() {
+  std::map<std::string, TcpSocket> sockets;
   std::ifstream table("/proc/net/tcp");
   for (std::string line; std::getline(table, line);) {
     std::istringstream fields(line);
     std::string number, local, remote, state, queues, timer, retransmits, user, timeout, inode;
     fields >> number >> local >> remote >> state >> queues >> timer >> retransmits >> user >>
         timeout >> inode;
-    if (state == kEstablished && remote.rfind(kFromThisHost, 0) == 0) {
-      sockets.insert("socket:[" + inode + "]");
-    }
+    sockets["socket:[" + inode + "]"] = {remote, state};
   }
   return sockets;
 }
 
-// The server's sockets but for those of the well-behaved, who may connect again at any time.
-int OtherSocketsOf(pid_t pid) {
-  int sockets = 0;
+// The server's sockets, in words, but for connections of the well-behaved that are up: they may
+// connect again at any time. Attackers come from other addresses, or have closed what is not.
+std::vector<std::string> OtherSocketsOf(pid_t pid) {
+  std::vector<std::string> others;
   std::error_code error;
-  const std::set<std::string> well_behaved = SocketsOfTheWellBehaved();
+  const std::map<std::string, TcpSocket> all = TcpSockets();
   for (const auto& entry : std::filesystem::directory_iterator(ProcOf(pid, "fd"), error)) {
     const std::string target = std::filesystem::read_symlink(entry, error).string();
-    sockets += target.rfind("socket:", 0) == 0 && well_behaved.count(target) == 0 ? 1 : 0;
+    if (target.rfind("socket:", 0) != 0) continue;
+    const auto found = all.find(target);
+    const TcpSocket socket = found == all.end() ? TcpSocket{"nobody", "none"} : found->second;
+    if (socket.state == kEstablished && socket.remote.rfind(kFromThisHost, 0) == 0) continue;
+    others.push_back("descriptor " + entry.path().filename().string() + " to " + socket.remote +
+                     ", state " + socket.state);
   }
-  return sockets;
+  return others;
 }
 
 // --- One attack ----------------------------------------------------------------------------------
@@ -150,7 +159,7 @@ class Field {
   // "" or what is wrong; prints what was measured.
   std::string Try(const Attack& attack) {
     const double before = MibIn(daemon_.pid(), "VmRSS");
-    const int sockets = OtherSocketsOf(daemon_.pid());
+    const size_t sockets = OtherSocketsOf(daemon_.pid()).size();
     Measured measured;
     for (int i = 0; i < kTries; ++i) {
       measured = Measure(attack, before);
@@ -212,18 +221,31 @@ class Field {
     return seen.calls > 0 ? seen.p99_nanos : sizes_.round_nanos * 10;
   }
 
-  std::string Judge(const Attack& attack, const Measured& measured, int sockets) {
+  std::string Judge(const Attack& attack, const Measured& measured, size_t sockets) {
     if (measured.sent == 0) return "it has not come to anything";
     if (!measured.errors.empty()) return "a call of a bystander failed: " + measured.errors.front();
     if (measured.first_answer < 0) return "a new client was not answered in time after it";
     const std::string wrong = sizes_.judged ? JudgeRates(attack, measured) : "";
     if (!wrong.empty()) return wrong;
+    const std::string left = LeftOpen(sockets);
+    if (!left.empty() && sizes_.judged) return left;
+    if (!left.empty()) std::printf("%s\n", left.c_str());
+    return bystanders_->Check(daemon_, sizes_.checked);
+  }
+
+  // What is still open of connections that have ended; there were so many others before.
+  std::string LeftOpen(size_t before) const {
     const int64_t patience = MonotonicNanos() + 60 * bench::kNanosPerSecond;
-    while (OtherSocketsOf(daemon_.pid()) > sockets) {
-      if (MonotonicNanos() > patience) return "sockets of ended connections are still open";
+    for (;;) {
+      const std::vector<std::string> others = OtherSocketsOf(daemon_.pid());
+      if (others.size() <= before) return "";
+      if (MonotonicNanos() > patience) {
+        std::string text = "sockets of ended connections are still open:";
+        for (const std::string& other : others) text += "\n  " + other;
+        return text;
+      }
       bench::SleepUntil(MonotonicNanos() + 20 * kNanosPerMilli);
     }
-    return bystanders_->Check(daemon_, sizes_.checked);
   }
 
   static std::string JudgeRates(const Attack& attack, const Measured& measured) {
