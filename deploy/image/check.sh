@@ -46,7 +46,7 @@ die() {
 
 [ "$(id -u)" -eq 0 ] || die "needs root, for debootstrap and for containers"
 for tool in buildah podman runc debootstrap kubectl node; do
-  command -v "$tool" >/dev/null || die "$tool is missing: deploy/install_deps.sh image test"
+  command -v "$tool" >/dev/null || die "$tool is missing: run deploy/install_deps.sh image, then deploy/install_deps.sh test"
 done
 
 mkdir -p "$directory/root" "$directory/run" "$directory/tmp"
