@@ -28,6 +28,17 @@ def run(*words, stdin: bytes = b"", **more) -> subprocess.CompletedProcess:
     )
 
 
+def end(process: subprocess.Popen, how: signal.Signals) -> int:
+    """Asks a process to end, and ends it where it does not listen; its exit code."""
+    if process.poll() is None:
+        process.send_signal(how)
+    try:
+        return process.wait(timeout=PATIENCE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
+
+
 class Service:
     """Runs with `arguments`, and `environment` besides ours, until stop(); `directory` takes its log."""
 
@@ -86,10 +97,4 @@ class Service:
 
     def stop(self) -> int:
         """Asks it to drain; the exit code says whether it did."""
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        try:
-            return self.process.wait(timeout=PATIENCE_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            return self.process.wait()
+        return end(self.process, signal.SIGTERM)

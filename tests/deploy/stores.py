@@ -10,7 +10,7 @@ import socket
 import subprocess
 import tempfile
 
-from service import PATIENCE_SECONDS, run
+from service import PATIENCE_SECONDS, end, run
 
 POSTGRES = pathlib.Path("/usr/lib/postgresql/15/bin")
 
@@ -71,13 +71,7 @@ class Store:
         raise NotImplementedError
 
     def stop(self):
-        if self.process.poll() is None:
-            self.process.send_signal(self.stop_signal)
-        try:
-            self.process.wait(timeout=PATIENCE_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        end(self.process, self.stop_signal)
         self._temporary.cleanup()
 
 
