@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "absl/synchronization/notification.h"
+#include "tests/support/becomes_true.h"
 
 namespace idempotency::keystore {
 namespace {
@@ -66,6 +67,15 @@ ReadEntry ReadOne(Engine& engine, const core::Key& key) {
   EXPECT_TRUE(result.ok()) << result.status();
   if (!result.ok() || result->entries.size() != 1) return ReadEntry{};
   return std::move(result->entries.front());
+}
+
+absl::StatusOr<ReadResult> ReadWhenAnswered(Engine& engine, const core::Key& key) {
+  absl::StatusOr<ReadResult> read;
+  BecomesTrue([&] {
+    read = Read(engine, {key});
+    return read.ok();
+  });
+  return read;
 }
 
 void Store(Engine& engine, const core::Key& key, const core::RecordPtr& record) {

@@ -24,6 +24,9 @@ absl::StatusOr<ScanResult> Scan(Engine& engine, ScanFilter filter, size_t limit,
 // One key; a failed read is a failed test, and gives an entry of an absent key.
 ReadEntry ReadOne(Engine& engine, const core::Key& key);
 
+// One key, again where the store does not answer yet; how it ended.
+absl::StatusOr<ReadResult> ReadWhenAnswered(Engine& engine, const core::Key& key);
+
 // Stores or (null) erases whatever is there by now, as the key store does: where the race was
 // lost or the outcome is unknown, it reads again.
 void Store(Engine& engine, const core::Key& key, const core::RecordPtr& record);

@@ -87,7 +87,7 @@ TEST(EtcdAccessTest, SaysWhoItIsAndAgainWhenEtcdHasForgotten) {
   // It keeps tokens in memory.
   etcd.member(0).Kill();
   etcd.member(0).Start();
-  const absl::StatusOr<ReadResult> read = EtcdFixture::ReadWhenAnswered(*engine, PayKey("a"));
+  const absl::StatusOr<ReadResult> read = ReadWhenAnswered(*engine, PayKey("a"));
   EXPECT_TRUE(read.ok()) << read.status();
 }
 

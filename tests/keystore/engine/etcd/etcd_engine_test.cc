@@ -208,7 +208,7 @@ TEST(EtcdEngineTest, TellsOfWhatHappenedWhileTheWatchWasAway) {
   })) << "no hint comes";
   etcd.member(watched).Kill();
   // Where it has been elected meanwhile, the others elect one of theirs.
-  ASSERT_TRUE(EtcdFixture::ReadWhenAnswered(*two, PayKey("meanwhile")).ok());
+  ASSERT_TRUE(ReadWhenAnswered(*two, PayKey("meanwhile")).ok());
   Store(*two, PayKey("meanwhile"), PendingRecord());
   EXPECT_TRUE(hints.Await("meanwhile", 1));
 }
@@ -263,7 +263,7 @@ TEST(EtcdEngineTest, AnUnknownWriteDoesNotTakeEffectAfterTheReadThatFollows) {
   // Nobody can tell, and so nobody is told.
   EXPECT_EQ(Read(*engine, {key}).status().code(), absl::StatusCode::kUnavailable);
   etcd.member(0).Thaw();
-  const absl::StatusOr<ReadResult> read = EtcdFixture::ReadWhenAnswered(*engine, key);
+  const absl::StatusOr<ReadResult> read = ReadWhenAnswered(*engine, key);
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_TRUE(IsAbsent(read->entries[0]));
 
@@ -302,7 +302,7 @@ TEST(EtcdEngineTest, WithoutEtcdEverythingIsUnavailableAndGoesOnLater) {
   EXPECT_EQ(CommitOne(*engine, PayKey("b"), 0, PendingRecord(1)), WriteOutcome::kUnknown);
   EXPECT_TRUE(engine->pressure().alive);
   etcd.member(0).Start();
-  const absl::StatusOr<ReadResult> read = EtcdFixture::ReadWhenAnswered(*engine, PayKey("a"));
+  const absl::StatusOr<ReadResult> read = ReadWhenAnswered(*engine, PayKey("a"));
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_NE(RecordIn(read->entries[0]), nullptr);
 }

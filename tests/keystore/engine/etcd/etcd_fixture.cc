@@ -59,15 +59,6 @@ std::unique_ptr<EtcdEngine> EtcdFixture::Open() {
   return opened;
 }
 
-absl::StatusOr<ReadResult> EtcdFixture::ReadWhenAnswered(Engine& engine, const core::Key& key) {
-  absl::StatusOr<ReadResult> read;
-  BecomesTrue([&] {
-    read = Read(engine, {key});
-    return read.ok();
-  });
-  return read;
-}
-
 EtcdClient& EtcdFixture::client() {
   if (client_ == nullptr) client_ = *EtcdClient::Open(etcd, options.log);
   return *client_;

@@ -32,9 +32,6 @@ class EtcdFixture {
   // Another engine on the same store; tries for a while, since etcd takes some time to begin.
   std::unique_ptr<EtcdEngine> Open();
 
-  // Reads, again where etcd does not answer yet; how it ended.
-  static absl::StatusOr<ReadResult> ReadWhenAnswered(Engine& engine, const core::Key& key);
-
   // Behind the engines' backs.
   EtcdClient& client();
   EtcdLayout layout() const { return EtcdLayout(etcd.prefix); }

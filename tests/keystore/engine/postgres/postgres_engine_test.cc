@@ -49,6 +49,14 @@ std::vector<WriteOutcome> CommitOne(Engine& engine, const core::Key& key, Versio
 
 class PostgresTest : public ::testing::Test {
  protected:
+  // Of every record that there is, in a transaction that somebody else leaves open.
+  std::unique_ptr<PgConnection> LockRecords() {
+    auto holder = fixture_.Connect();
+    EXPECT_TRUE(holder->Execute("BEGIN").ok());
+    EXPECT_TRUE(holder->Execute("SELECT 1 FROM idempotency_records FOR UPDATE").ok());
+    return holder;
+  }
+
   PostgresFixture fixture_;
 };
 
@@ -255,9 +263,7 @@ TEST_F(PostgresTest, AFenceWaitsForTheWriteThatIsUnderWay) {
   const core::Key key = PayKey("a");
   Store(*engine, key, PendingRecord(1));
   const Version version = ReadOne(*engine, key).version;
-  const auto holder = fixture_.Connect();
-  ASSERT_TRUE(holder->Execute("BEGIN").ok());
-  ASSERT_TRUE(holder->Execute("SELECT 1 FROM idempotency_records FOR UPDATE").ok());
+  const auto holder = LockRecords();
 
   SlotName late_slot;
   SlotName other_slot;
@@ -286,9 +292,7 @@ TEST_F(PostgresTest, AWriteWhoseConnectionBreaksIsUnknownAndSettledByTheNextRead
   const core::Key key = PayKey("a");
   Store(*engine, key, PendingRecord(1));
   const Version version = ReadOne(*engine, key).version;
-  const auto holder = fixture_.Connect();
-  ASSERT_TRUE(holder->Execute("BEGIN").ok());
-  ASSERT_TRUE(holder->Execute("SELECT 1 FROM idempotency_records FOR UPDATE").ok());
+  const auto holder = LockRecords();
   std::vector<WriteOutcome> outcomes;
   std::thread writer([&] { outcomes = CommitOne(*engine, key, version, CompleteRecord(1)); });
   fixture_.AwaitBlocked("WITH fence");
@@ -335,7 +339,7 @@ TEST_F(PostgresTest, AReadOfADoubtfulKeyFailsWhileTheOldWriteRunsOn) {
   EXPECT_EQ(Read(*engine, {key}).status().code(), absl::StatusCode::kUnavailable);
   ASSERT_TRUE(holder->Execute("SELECT pg_advisory_unlock(1)").ok());
   // It went on, and took effect, before the first read that was answered.
-  const absl::StatusOr<ReadResult> result = PostgresFixture::ReadWhenAnswered(*engine, key);
+  const absl::StatusOr<ReadResult> result = ReadWhenAnswered(*engine, key);
   ASSERT_TRUE(result.ok()) << result.status();
   const Version settled = result->entries[0].version;
   EXPECT_NE(settled, version);
@@ -391,9 +395,7 @@ TEST_F(PostgresTest, ARecordThatSomebodyHasLockedForLongIsRefused) {
   const core::Key key = PayKey("a");
   Store(*engine, key, PendingRecord(1));
   const Version version = ReadOne(*engine, key).version;
-  const auto holder = fixture_.Connect();
-  ASSERT_TRUE(holder->Execute("BEGIN").ok());
-  ASSERT_TRUE(holder->Execute("SELECT 1 FROM idempotency_records FOR UPDATE").ok());
+  const auto holder = LockRecords();
   EXPECT_THAT(CommitOne(*engine, key, version, CompleteRecord(1)),
               ElementsAre(WriteOutcome::kLostRace));
   EXPECT_TRUE(Read(*engine, {PayKey("b")}).ok());

@@ -76,13 +76,4 @@ void PostgresFixture::AwaitBlocked(const std::string& part_of_statement) {
       << part_of_statement;
 }
 
-absl::StatusOr<ReadResult> PostgresFixture::ReadWhenAnswered(Engine& engine, const core::Key& key) {
-  absl::StatusOr<ReadResult> read;
-  BecomesTrue([&] {
-    read = Read(engine, {key});
-    return read.ok();
-  });
-  return read;
-}
-
 }  // namespace idempotency::keystore

@@ -43,8 +43,6 @@ class PostgresFixture {
 
   // Waits until a statement with this text waits for a lock.
   void AwaitBlocked(const std::string& part_of_statement);
-  // Reads, again where the database does not answer yet; how it ended.
-  static absl::StatusOr<ReadResult> ReadWhenAnswered(Engine& engine, const core::Key& key);
 
  private:
   PostgresServer* const server_;
