@@ -41,10 +41,12 @@ void StoreHealth::OnBackgroundError(rocksdb::BackgroundErrorReason /*reason*/,
 }
 
 void StoreHealth::OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason /*reason*/,
-                                       rocksdb::Status error, bool* auto_recovery) {
-  // What was acknowledged before such an error is told by a clean opening, not by a repair
-  // behind our back.
-  if (EndsWrites(error)) *auto_recovery = false;
+                                       rocksdb::Status /*error*/, bool* auto_recovery) {
+  // What was acknowledged before an error that ends writes is told by a clean opening, not by a
+  // repair behind our back. After the others there is nothing to recover: compactions are tried
+  // again as long as they do not fit. And RocksDB 7.8 forgets to wake a store that waits for a
+  // recovery to end: it would never close.
+  *auto_recovery = false;
 }
 
 }  // namespace idempotency::keystore

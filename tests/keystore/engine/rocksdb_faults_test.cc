@@ -138,6 +138,24 @@ TEST_F(RocksDbFaults, AFailedFlushEndsTheEngineThoughEveryWriteWasAnswered) {
   for (const std::string& key : acknowledged) EXPECT_TRUE(IsThere(key)) << key;
 }
 
+TEST_F(RocksDbFaults, ACompactionWithoutSpaceEndsNothingAndIsDoneOnceThereIsSome) {
+  ASSERT_NE(fixture_.Open(), nullptr);
+  Store(engine(), PayKey("before"), CompleteRecord(1));
+  ASSERT_TRUE(engine().Compact().ok());
+  for (int i = 0; i < 3; ++i) {
+    faults_.Set(Fault::kNoSpace, ".sst");
+    EXPECT_FALSE(engine().Compact().ok());
+    EXPECT_TRUE(engine().pressure().alive);
+    EXPECT_TRUE(fixture_.surroundings().Logged(kLogError, "goes on after an error"));
+    faults_.Clear();
+    EXPECT_TRUE(engine().Compact().ok());
+    Store(engine(), PayKey(std::to_string(i)), CompleteRecord(2));
+  }
+  ASSERT_NE(fixture_.Open(), nullptr);
+  EXPECT_TRUE(IsThere("before"));
+  EXPECT_TRUE(IsThere("2"));
+}
+
 TEST_F(RocksDbFaults, WritesThatAreHeldUpShowAsAStall) {
   ASSERT_NE(fixture_.Open(), nullptr);
   Surroundings& surroundings = fixture_.surroundings();
