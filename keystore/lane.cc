@@ -7,10 +7,11 @@
 namespace idempotency::keystore {
 namespace {
 
-// Lapses reported and records reclaimed in one batch, so that a burst of them delays no command
-// for long.
+// Lapses reported, records reclaimed and looked at again in one batch, so that a burst of them
+// delays no command for long.
 constexpr size_t kMaxLapsesAtOnce = 256;
 constexpr size_t kMaxReclaimedAtOnce = 256;
+constexpr size_t kMaxLooksAtOnce = 256;
 // Where some have sent much and others are about, batches are smaller, and the others sooner in
 // one: whoever comes during a batch waits for all of it.
 constexpr size_t kMaxSharedBatch = 256;
@@ -18,6 +19,8 @@ constexpr size_t kMaxSharedBatch = 256;
 constexpr size_t kSharedBatches = 64;
 // When a record that could not or may not be reclaimed is looked at again.
 constexpr core::Duration kReclaimAskedAgain = std::chrono::hours(1);
+// When what is unresolved is looked at again, where another replica may have settled it.
+constexpr core::Duration kUnresolvedAskedAgain = std::chrono::minutes(10);
 
 core::Answer Refused(core::Reason reason) {
   return core::Refusal{.reason = reason, .retry_after = core::kOverloadRetryAfter};
@@ -500,8 +503,14 @@ void Lane::NoteWritten(const core::Key& key, const core::RecordPtr& record) {
 }
 
 void Lane::NoteUnresolved(const core::Key& key, const core::Record& record) {
-  const bool is_unknown = record.state == core::State::kUnresolved && record.unknown;
-  if (is_unknown) shared_->unresolved.Set(key, record.unknown->since);
+  if (record.state != core::State::kUnresolved || !record.unknown) return;
+  shared_->unresolved.Set(key, record.unknown->since);
+  if (!shared_->traits.exclusive) LookAgain(key, shared_->Now().latest);
+}
+
+// Whoever settles it elsewhere tells of it, and that may get lost.
+void Lane::LookAgain(const core::Key& key, core::Time now) {
+  unresolved_looks_.Set(key, core::Add(now, kUnresolvedAskedAgain));
 }
 
 // Something else is stored, or this may be: who waits looks again, behind the commands that are
@@ -603,9 +612,10 @@ void Lane::LookAtLapse(const core::Key& key) {
 // Where another replica has settled it, whoever reads it takes it off the books; nobody else may
 // come by for long.
 void Lane::LookAtUnresolved(const core::Key& key) {
-  if (shared_->unresolved.Contains(key)) {
-    SubmitInternal(key, core::InspectCommand{}, [](const Reply&) {});
-  }
+  if (!shared_->unresolved.Contains(key)) return;
+  SubmitInternal(key, core::InspectCommand{}, [this, key](const Reply& reply) {
+    if (shared_->unresolved.Contains(key)) LookAgain(key, reply.server_time);
+  });
 }
 
 // What the batch that has read the record could not report.
@@ -630,7 +640,9 @@ void Lane::SweepDue() {
   const core::Now now = shared_->Now();
   if (now.in_doubt) return;
   const std::vector<core::Key> due = reclaimable_.TakeDue(now.earliest, kMaxReclaimedAtOnce);
-  sweeping_ = due.size() == kMaxReclaimedAtOnce;
+  const std::vector<core::Key> looks = unresolved_looks_.TakeDue(now.earliest, kMaxLooksAtOnce);
+  sweeping_ = due.size() == kMaxReclaimedAtOnce || looks.size() == kMaxLooksAtOnce;
+  for (const core::Key& key : looks) LookAtUnresolved(key);
   for (const core::Key& key : due) {
     const auto& may_reclaim = shared_->options.may_reclaim;
     if (may_reclaim && !may_reclaim(key.name_space)) {

@@ -175,6 +175,7 @@ class Lane {
   void NoteRead(const core::Key& key, const core::Stored& stored, const core::Now& now);
   void ReportLapse(const core::Key& key, const Slot& slot);
   void NoteUnresolved(const core::Key& key, const core::Record& record);
+  void LookAgain(const core::Key& key, core::Time now);
   void NoteDoubtful(const core::Key& key, const core::RecordPtr& record, WriteOutcome outcome);
 
   void RunErrands(Errands errands);
@@ -234,6 +235,8 @@ class Lane {
   absl::flat_hash_set<core::Key, KeyHash> ended_leases_;
   // When open records can go.
   OpenLeases reclaimable_;
+  // When what is unresolved is read again. Empty where there are no other replicas.
+  OpenLeases unresolved_looks_;
   // More of them may be due than the last batch took.
   bool sweeping_ = false;
   DrainRate drain_rate_;

@@ -96,6 +96,29 @@ TEST_F(ReplicatedUnresolvedTest, WhatAnotherReplicaSettlesIsCountedUntilItTellsO
   EXPECT_THAT(store->unresolved(), IsEmpty());
 }
 
+TEST_F(ReplicatedUnresolvedTest, WhatAnotherSettlesIsNotCountedForEverWhereTheWordOfItIsLost) {
+  Send(Reserve("settled", 1));
+  Send(Mark("settled", 1));
+  Send(Reserve("open", 2));
+  Send(Mark("open", 2));
+  AnotherApplies(Resolve("settled", core::Resolution::kCompleted));
+  store->Sweep();
+  EXPECT_THAT(store->unresolved(), ElementsAre(Of(2, 0s))) << "not looked at yet";
+  Pass(10min);
+  store->Sweep();
+  EXPECT_THAT(store->unresolved(), ElementsAre(Of(1, 0s)));
+  EXPECT_EQ(store->open_operations("pay", std::nullopt), 1u);
+  // What is still open is looked at again, also where it could not be read in between.
+  Pass(10min);
+  engine.FailNextReads(1);
+  store->Sweep();
+  AnotherApplies(Resolve("open", core::Resolution::kCompleted));
+  Pass(10min);
+  store->Sweep();
+  EXPECT_THAT(store->unresolved(), IsEmpty());
+  EXPECT_EQ(store->open_operations("pay", std::nullopt), 0u);
+}
+
 TEST_F(ReplicatedUnresolvedTest, WhatAnotherReplicaHasMarkedIsCountedFromTheEndOfItsLeaseOn) {
   Send(Reserve("k", 1));
   Pass(5s);
