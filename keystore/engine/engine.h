@@ -28,6 +28,7 @@
 #include "keystore/core/time.h"
 #include "keystore/core/transition.h"
 #include "keystore/engine/backup_values.h"
+#include "keystore/engine/engine_check.h"
 
 namespace idempotency::keystore {
 
@@ -184,7 +185,19 @@ class Engine {
                                                 const TellBackup& tell) {
     return absl::UnimplementedError("this engine has no backups of its own");
   }
+
+  // Looks at what the store is kept in, and says what is wrong with it. Changes nothing that is
+  // stored. Blocks, for up to about ten seconds where what is asked does not answer: not for a
+  // thread that serves. One at a time.
+  virtual EngineCheck CheckStore();
 };
+
+inline EngineCheck Engine::CheckStore() {
+  constexpr NamedCheck kUnknown("engine.check",
+                                "Nobody knows whether this engine keeps what it says.");
+  return {.findings = {kUnknown.NotChecked("this engine has no check of its own",
+                                           "look at its own monitoring")}};
+}
 
 }  // namespace idempotency::keystore
 

@@ -141,4 +141,13 @@ std::optional<uint64_t> MemoryEngine::StoredBytes(std::string_view name_space,
   return bytes;
 }
 
+EngineCheck MemoryEngine::CheckStore() {
+  constexpr NamedCheck kDurable("memory.durability",
+                                "What was acknowledged is to be there after a crash.");
+  return {.engine = "memory",
+          .findings = {kDurable.Fails("everything is lost when the process ends",
+                                      "use it for tests; start with --engine=rocksdb, etcd or "
+                                      "postgres for anything else")}};
+}
+
 }  // namespace idempotency::keystore

@@ -39,6 +39,7 @@ class MemoryEngine final : public Engine {
   std::optional<uint64_t> StoredBytes(std::string_view name_space,
                                       std::optional<std::string_view> scope) const override
       ABSL_LOCKS_EXCLUDED(mutex_);
+  EngineCheck CheckStore() override;
 
  private:
   struct Entry {

@@ -2,6 +2,7 @@
 
 #include <rocksdb/db.h>
 #include <rocksdb/options.h>
+#include <rocksdb/version.h>
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
@@ -20,6 +21,7 @@
 #include "keystore/engine/record_sealer.h"
 #include "keystore/engine/rewrap.h"
 #include "keystore/engine/rocksdb_backup.h"
+#include "keystore/engine/rocksdb_check.h"
 #include "keystore/engine/rocksdb_logger.h"
 #include "keystore/engine/rocksdb_lookup.h"
 #include "keystore/engine/rocksdb_options.h"
@@ -340,6 +342,28 @@ absl::StatusOr<VerifiedBackup> RocksDbEngine::BackUp(const BackupOptions& option
                           .token_ceiling = (*run)->epoch.token_ceiling,
                           .made = options_.engine.now().latest};
   return TakeBackup(store_->db(), facts, options, options_.engine, tell);
+}
+
+EngineCheck RocksDbEngine::CheckStore() {
+  const auto now = [this] { return options_.engine.now().latest; };
+  const Pressure pressure = this->pressure();
+  const rocksdb::DBOptions used = store_->db().GetDBOptions();
+  RocksDbCheckFacts facts{
+      .data_dir = directory_->path(),
+      .file_system = FileSystemOf(directory_->path()),
+      .sync = ProbeSync(directory_->path(), now),
+      .free_bytes = options_.free_bytes(),
+      .min_free_bytes = options_.engine.min_free_bytes,
+      .ballast_bytes = ballast_->bytes(),
+      .ballast_held = ballast_->held(),
+      .watermark = watermark_->Sync(),
+      .log_beside_data = OnOneVolume(directory_->path(),
+                                     used.wal_dir.empty() ? directory_->db_path() : used.wal_dir),
+      .alive = pressure.alive,
+      .stalled = pressure.stalled,
+      .background_errors = stats().background_errors};
+  return {
+      .engine = "rocksdb", .version = rocksdb::GetRocksVersionAsString(), .findings = Judge(facts)};
 }
 
 StoreStats RocksDbEngine::stats() const {

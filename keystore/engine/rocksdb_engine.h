@@ -92,6 +92,7 @@ class RocksDbEngine final : public Engine {
                                       std::optional<std::string_view> scope) const override;
   absl::StatusOr<VerifiedBackup> BackUp(const BackupOptions& options,
                                         const TellBackup& tell) override;
+  EngineCheck CheckStore() override;
 
   // Stores the watermark as of now.
   absl::Status SyncWatermark();

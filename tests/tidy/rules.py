@@ -41,7 +41,8 @@ LAYERS = [
     ("keystore/core/", [r"keystore/core/.*"]),
     ("keystore/codec/", [r"keystore/(?:core|codec)/.*", r"openssl/.*", r"zlib\.h"]),
     ("keystore/engine/engine.h",
-     [r"keystore/core/.*", r"keystore/engine/backup_values\.h", r"absl/.*"]),
+     [r"keystore/core/.*", r"keystore/engine/(?:backup_values|engine_check)\.h",
+      r"absl/.*"]),
     ("keystore/engine/open_engine.h",
      [r"keystore/core/.*", r"keystore/engine/engine\.h", r"absl/.*"]),
     ("keystore/engine/",
@@ -57,7 +58,7 @@ LAYERS = [
     ("keystore/",
      [r"keystore/core/.*", r"keystore/engine/engine\.h", SHELL, r"absl/.*", r"zlib\.h", SYSTEM]),
     ("service/",
-     [r"service/.*", r"keystore/core/.*", SHELL, r"idempotency/(?:v1|config|backup)/.*",
+     [r"service/.*", r"keystore/core/.*", SHELL, r"idempotency/(?:v1|config|backup|engine)/.*",
       r"google/rpc/.*",
       PROTOBUF, GRPC, r"absl/.*", r"yaml-cpp/.*", r"spdlog/.*", r"openssl/.*",
       r"nlohmann/.*", r"prometheus/.*", r"civetweb\.h", SYSTEM]),
@@ -83,8 +84,8 @@ LAYERS = [
 
 # Who opens an engine, or has it copied: nobody else in the service knows that there are several.
 ENGINE_OPENERS = re.compile(
-    r"service/(?:flags|server|backup_keeper|front/backup_service|process/\w+)\.(?:cc|h)")
-ENGINE_HEADERS = re.compile(r"keystore/engine/(?:open_any_engine|open_engine|engine|backup|backup_values)\.h")
+    r"service/(?:flags|server|backup_keeper|engine_checker|front/backup_service|process/\w+)\.(?:cc|h)")
+ENGINE_HEADERS = re.compile(r"keystore/engine/(?:open_any_engine|open_engine|engine|engine_check|backup|backup_values)\.h")
 
 # --- Calls --------------------------------------------------------------------------------------
 
