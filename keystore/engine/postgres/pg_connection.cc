@@ -157,14 +157,22 @@ bool IsLocal(const char* address) {
   return text.empty() || text == "::1" || text.substr(0, 4) == "127.";
 }
 
+// Empty where it is not set. `options` may be null.
+std::string_view ValueOf(const PQconninfoOption* options, std::string_view name) {
+  for (; options != nullptr && options->keyword != nullptr; ++options) {
+    if (options->keyword == name && options->val != nullptr) return options->val;
+  }
+  return {};
+}
+
 }  // namespace
 
 // --- Connecting ----------------------------------------------------------------------------------
 
 void PgConnection::Finish::operator()(pg_conn* connection) const { PQfinish(connection); }
 
-PgConnection::PgConnection(pg_conn* connection, const PgOptions& options)
-    : connection_(connection), options_(options) {
+PgConnection::PgConnection(pg_conn* connection, const PgOptions& options, bool attributes_named)
+    : connection_(connection), options_(options), attributes_named_(attributes_named) {
   PQsetnonblocking(connection, 1);
   PQsetNoticeReceiver(connection, TakeNotice, this);
 }
@@ -175,6 +183,7 @@ absl::StatusOr<std::unique_ptr<PgConnection>> PgConnection::Connect(const std::s
                                                                     const PgOptions& options) {
   char* wrong = nullptr;
   PQconninfoOption* const parsed = PQconninfoParse(uri.c_str(), &wrong);
+  const bool attributes_named = !ValueOf(parsed, "target_session_attrs").empty();
   PQconninfoFree(parsed);
   if (parsed == nullptr) {
     PQfreemem(wrong);  // it quotes what it was given, which may hold a password
@@ -192,12 +201,13 @@ absl::StatusOr<std::unique_ptr<PgConnection>> PgConnection::Connect(const std::s
                                "client_encoding",
                                "target_session_attrs",
                                nullptr};
-  const char* const values[] = {
-      "5",         "10",   "5",          "3",    "20000", options.application_name.c_str(),
-      uri.c_str(), "UTF8", "read-write", nullptr};
+  const char* const values[] = {"5",         "10",    "5",
+                                "3",         "20000", options.application_name.c_str(),
+                                uri.c_str(), "UTF8",  options.takes_writes ? "read-write" : "any",
+                                nullptr};
   pg_conn* const raw = PQconnectdbParams(names, values, 1);
   if (raw == nullptr) return absl::UnavailableError("no memory for a connection");
-  std::unique_ptr<PgConnection> connection(new PgConnection(raw, options));
+  std::unique_ptr<PgConnection> connection(new PgConnection(raw, options, attributes_named));
   if (PQstatus(raw) != CONNECTION_OK) {
     return absl::UnavailableError(
         absl::StrCat("cannot connect to PostgreSQL: ", Trimmed(PQerrorMessage(raw))));
@@ -314,5 +324,19 @@ std::vector<PgNotification> PgConnection::TakeNotifications() {
 }
 
 int PgConnection::backend() const { return PQbackendPID(connection_.get()); }
+
+PgPeer PgConnection::Peer() const {
+  pg_conn* const raw = connection_.get();
+  PQconninfoOption* const used = PQconninfo(raw);
+  std::string_view hosts = ValueOf(used, "host");
+  if (hosts.empty()) hosts = ValueOf(used, "hostaddr");
+  const auto commas = std::count(hosts.begin(), hosts.end(), ',');
+  PQconninfoFree(used);
+  return {.host = PQhost(raw),
+          .tls = PQsslInUse(raw) != 0,
+          .local = IsLocal(PQhostaddr(raw)),
+          .hosts = static_cast<size_t>(commas) + 1,
+          .attributes_named = attributes_named_};
+}
 
 }  // namespace idempotency::keystore

@@ -86,6 +86,19 @@ struct PgOptions {
   core::Duration reply_timeout = std::chrono::seconds(30);
   // Also a server on another machine may be spoken to without TLS.
   bool allow_plaintext = false;
+  // Only a server that takes writes will do.
+  bool takes_writes = true;
+};
+
+// Who is at the other end.
+struct PgPeer {
+  std::string host;
+  bool tls = false;
+  // On this machine.
+  bool local = false;
+  // How many hosts the URI names, and whether it says which of them will do.
+  size_t hosts = 1;
+  bool attributes_named = false;
 };
 
 enum class PgWait : uint8_t { kEvent, kQuiet, kBroken };
@@ -111,7 +124,7 @@ void WaitFor(const PgWaker& waker, core::Duration span);
 
 class PgConnection {
  public:
-  // Only to a server that takes writes, of those that the URI names. UNAVAILABLE where there is
+  // To one of the servers that the URI names. UNAVAILABLE where there is
   // none, INVALID_ARGUMENT for a URI that is none, FAILED_PRECONDITION where TLS is missing; the
   // message shows no password.
   static absl::StatusOr<std::unique_ptr<PgConnection>> Connect(const std::string& uri,
@@ -134,9 +147,10 @@ class PgConnection {
   PgWait Wait(const PgWaker& waker, core::Duration span);
   std::vector<PgNotification> TakeNotifications();
   int backend() const;
+  PgPeer Peer() const;
 
  private:
-  PgConnection(pg_conn* connection, const PgOptions& options);
+  PgConnection(pg_conn* connection, const PgOptions& options, bool attributes_named);
 
   // Flushes what was sent, and takes all of what comes back.
   PgReply Receive(bool sent);
@@ -149,6 +163,7 @@ class PgConnection {
   };
   const std::unique_ptr<pg_conn, Finish> connection_;
   const PgOptions options_;
+  const bool attributes_named_;
   bool alive_ = true;
   std::string warning_;
 };

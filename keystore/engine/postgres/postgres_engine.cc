@@ -11,6 +11,7 @@
 #include "keystore/core/invariants.h"
 #include "keystore/core/limits.h"
 #include "keystore/core/transition.h"
+#include "keystore/engine/postgres/postgres_check.h"
 #include "keystore/engine/postgres/postgres_expiry.h"
 #include "keystore/engine/postgres/postgres_loss.h"
 #include "keystore/engine/postgres/postgres_scan.h"
@@ -575,6 +576,11 @@ Pressure PostgresEngine::pressure() const {
 StoreStats PostgresEngine::stats() const {
   absl::MutexLock lock(&mutex_);
   return stats_;
+}
+
+EngineCheck PostgresEngine::CheckStore() {
+  const PostgresCheckFacts facts = GatherFacts(options_, [this] { return engine_.now().latest; });
+  return {.engine = "postgres", .version = facts.server.version, .findings = Judge(facts)};
 }
 
 }  // namespace idempotency::keystore

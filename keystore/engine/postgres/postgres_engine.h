@@ -81,6 +81,7 @@ class PostgresEngine final : public Engine {
   // Stalled while the database cannot be reached.
   Pressure pressure() const override;
   StoreStats stats() const override ABSL_LOCKS_EXCLUDED(mutex_);
+  EngineCheck CheckStore() override;
 
   // Shows that this instance is alive, ends those that have not for long, and removes what has
   // expired: what the engine does by itself every upkeep_interval. Waits for its end.

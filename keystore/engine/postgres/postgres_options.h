@@ -11,6 +11,9 @@
 
 namespace idempotency::keystore {
 
+// For upkeep and for hints, besides those of the options.
+inline constexpr size_t kPostgresOwnConnections = 2;
+
 struct PostgresOptions {
   // As libpq takes them. Several hosts are tried in turn, and only one that takes writes is used.
   // What it does not say, libpq's environment does, and ~/.pgpass: a password is best left to
