@@ -42,6 +42,9 @@ struct EngineOptions {
   std::function<core::Now()> now;
   // Whether expired records of a namespace may be given up. Unset: all may.
   std::function<bool(std::string_view name_space)> may_reclaim;
+  // Told when an answer was stored without its body, since the engine takes none so large; from any
+  // thread. Must not block. Unset: nobody is told.
+  std::function<void(std::string_view name_space)> on_body_omitted;
   // Receives RocksDB's own log lines and ours: level 0 debug .. 3 error. Must not block.
   std::function<void(int level, std::string_view line)> log;
 };

@@ -37,6 +37,8 @@ constexpr core::Duration kReconnectAtMost = std::chrono::seconds(1);
 constexpr core::Duration kKeepalive = std::chrono::seconds(10);
 constexpr core::Duration kKeepaliveTimeout = std::chrono::seconds(3);
 constexpr core::Duration kWatchAgainAfter = std::chrono::seconds(1);
+// For all that a look at the members asks.
+constexpr core::Duration kLookTime = std::chrono::seconds(8);
 
 gpr_timespec After(core::Duration span) {
   return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
@@ -121,6 +123,7 @@ struct Member {
   std::unique_ptr<etcdserverpb::Maintenance::Stub> maintenance;
   std::unique_ptr<etcdserverpb::Watch::Stub> watch;
   std::unique_ptr<etcdserverpb::Auth::Stub> auth;
+  std::unique_ptr<etcdserverpb::Cluster::Stub> cluster;
 };
 
 // One transaction, over all its tries. It owns itself through the callbacks of gRPC.
@@ -167,7 +170,8 @@ class EtcdClient::Impl {
       const auto channel = grpc::CreateCustomChannel(endpoint, credentials, MakeChannelArguments());
       members_.push_back(
           Member{etcdserverpb::KV::NewStub(channel), etcdserverpb::Maintenance::NewStub(channel),
-                 etcdserverpb::Watch::NewStub(channel), etcdserverpb::Auth::NewStub(channel)});
+                 etcdserverpb::Watch::NewStub(channel), etcdserverpb::Auth::NewStub(channel),
+                 etcdserverpb::Cluster::NewStub(channel)});
     }
   }
 
@@ -202,6 +206,31 @@ class EtcdClient::Impl {
     return failed;
   }
 
+  EtcdView Look() {
+    using etcdserverpb::AlarmRequest;
+    using etcdserverpb::AuthStatusRequest;
+    using etcdserverpb::MemberListRequest;
+    using etcdserverpb::StatusRequest;
+    const gpr_timespec end = After(kLookTime);
+    EtcdView view;
+    const Member* speaker = &members_.front();
+    for (size_t i = members_.size(); i-- > 0;) {
+      view.members.insert(view.members.begin(),
+                          Ask(end, *members_[i].maintenance,
+                              &etcdserverpb::Maintenance::Stub::Status, StatusRequest()));
+      if (view.members.front().ok() && !view.members.front()->is_learner()) speaker = &members_[i];
+    }
+    view.list =
+        Ask(end, *speaker->cluster, &etcdserverpb::Cluster::Stub::MemberList, MemberListRequest());
+    view.alarms =
+        Ask(end, *speaker->maintenance, &etcdserverpb::Maintenance::Stub::Alarm, AlarmRequest());
+    view.auth =
+        Ask(end, *speaker->auth, &etcdserverpb::Auth::Stub::AuthStatus, AuthStatusRequest());
+    absl::MutexLock lock(&mutex_);
+    view.has_token = !token_.empty();
+    return view;
+  }
+
   void BeginWatch(std::string prefix, OnEvents on_events) {
     watch_prefix_ = std::move(prefix);
     on_events_ = std::move(on_events);
@@ -225,6 +254,20 @@ class EtcdClient::Impl {
     context->set_deadline(After(options_.call_timeout));
     AddMetadata(context.get());
     return context;
+  }
+
+  // Waits for the answer, at most until `end`.
+  template <typename Stub, typename Request, typename Response>
+  absl::StatusOr<Response> Ask(gpr_timespec end, Stub& stub,
+                               grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                                            Response*),
+                               const Request& request) {
+    const auto context = MakeContext();
+    context->set_deadline(gpr_time_min(After(options_.call_timeout), end));
+    Response response;
+    const grpc::Status status = (stub.*method)(context.get(), request, &response);
+    if (!status.ok()) return ToAbsl(status);
+    return response;
   }
 
   void AddMetadata(grpc::ClientContext* context) {
@@ -450,6 +493,8 @@ absl::StatusOr<TxnResponse> EtcdClient::WriteNow(TxnRequest request) {
 }
 
 absl::StatusOr<etcdserverpb::StatusResponse> EtcdClient::StatusNow() { return impl_->StatusNow(); }
+
+EtcdView EtcdClient::Look() { return impl_->Look(); }
 
 void EtcdClient::Watch(std::string prefix, OnEvents on_events) {
   impl_->BeginWatch(std::move(prefix), std::move(on_events));

@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
@@ -26,6 +27,18 @@ namespace idempotency::keystore {
 
 // The write that failed so was refused: by what it asked for, for lack of room or permission.
 bool NothingWasDone(const absl::Status& status);
+
+// What etcd says of itself; a status where it does not.
+struct EtcdView {
+  // By endpoint, in the order of the options.
+  std::vector<absl::StatusOr<etcdserverpb::StatusResponse>> members;
+  // Of one member for all.
+  absl::StatusOr<etcdserverpb::MemberListResponse> list;
+  absl::StatusOr<etcdserverpb::AlarmResponse> alarms;
+  absl::StatusOr<etcdserverpb::AuthStatusResponse> auth;
+  // It has told us a token for user and password.
+  bool has_token = false;
+};
 
 class EtcdClient {
  public:
@@ -50,6 +63,8 @@ class EtcdClient {
   absl::StatusOr<etcdserverpb::TxnResponse> ReadNow(etcdserverpb::TxnRequest request);
   absl::StatusOr<etcdserverpb::TxnResponse> WriteNow(etcdserverpb::TxnRequest request);
   absl::StatusOr<etcdserverpb::StatusResponse> StatusNow();
+  // Asks each member how it stands, and one of those that answer about all of them.
+  EtcdView Look();
 
   // Tells of changes under a prefix from now on, until the client is destroyed; where the stream
   // ends it is begun anew a second later, with what happened meanwhile, unless etcd has compacted

@@ -16,6 +16,7 @@
 #include "keystore/core/limits.h"
 #include "keystore/core/loss.h"
 #include "keystore/engine/engine_log.h"
+#include "keystore/engine/etcd/etcd_check.h"
 #include "keystore/engine/etcd/etcd_client.h"
 #include "keystore/engine/etcd/etcd_epoch.h"
 #include "keystore/engine/etcd/etcd_layout.h"
@@ -37,8 +38,7 @@ using etcdserverpb::TxnResponse;
 // More keys in a batch bring little, and may be large.
 constexpr size_t kMaxBatch = 64;
 static_assert(kMaxBatch < kTokensPerRevision, "a batch must not give more tokens than a revision");
-// etcd's default for --max-txn-ops, and how little is worth a try.
-constexpr size_t kUsualTxnOps = 128;
+// Of --max-txn-ops, what is worth a try.
 constexpr size_t kFewestTxnOps = 16;
 // Of a request, for what is neither a write nor its values; and of a write, for all but its keys
 // and its value. The largest write, an erasure, names its key eight times.
@@ -46,10 +46,6 @@ constexpr size_t kRequestRoom = size_t{64} * 1024;
 constexpr size_t kWriteRoom = 512;
 constexpr size_t kKeysOfWrite = 8;
 constexpr size_t kLeastRequestBytes = size_t{256} * 1024;
-// New keys are refused when so much of the quota is in use, so that the rest lasts for what has
-// begun.
-constexpr uint64_t kFullNumerator = 6;
-constexpr uint64_t kFullDenominator = 7;
 // Our own changes that the watch tells us of need no hint.
 constexpr size_t kRememberedRevisions = 1024;
 
@@ -230,6 +226,8 @@ class EtcdEngine::Impl {
   struct CommitJob {
     std::vector<WriteOutcome> outcomes;
     std::vector<Group> groups;
+    // Of those that are to be stored without their body: the place, and whose they are.
+    std::vector<std::pair<size_t, std::string>> omitted;
     std::atomic<size_t> left{0};
     CommitDone done;
   };
@@ -304,7 +302,9 @@ class EtcdEngine::Impl {
       if (const core::RecordPtr& record = writes[i].record) {
         write.family = FamilyOf(record->state);
         write.due = DueTime(*record);
-        if (!EncodeInto(stored_key, *record, &write.value)) continue;  // it is dead
+        bool omits = false;
+        if (!EncodeInto(stored_key, *record, &write.value, &omits)) continue;  // it is dead
+        if (omits) job->omitted.emplace_back(i, writes[i].key.name_space);
       }
       const size_t size = write.value.size() + kWriteRoom +
                           kKeysOfWrite * (etcd_.prefix.size() + stored_key.size());
@@ -326,12 +326,15 @@ class EtcdEngine::Impl {
     return read_in == epoch.revision;
   }
 
-  bool EncodeInto(std::string_view stored_key, const core::Record& record, std::string* value) {
+  // *omits: it is without its body, which does not fit.
+  bool EncodeInto(std::string_view stored_key, const core::Record& record, std::string* value,
+                  bool* omits) {
     bool encoded = sealer_->Encode(stored_key, record, value);
     if (encoded && value->size() > max_value_bytes()) {
       core::Record lean = record;
       lean.response = core::Response{.bytes = core::Blob(), .body_omitted = true};
       value->clear();
+      *omits = true;
       encoded = sealer_->Encode(stored_key, lean, value);
       const uint64_t omitted = ++bodies_omitted_;
       options_.log(kLogWarning,
@@ -345,7 +348,9 @@ class EtcdEngine::Impl {
     return encoded;
   }
 
-  size_t max_value_bytes() const { return etcd_.max_request_bytes - 2 * kRequestRoom; }
+  // Of a request, for writes.
+  size_t room() const { return etcd_.max_request_bytes - kRequestRoom; }
+  size_t max_value_bytes() const { return room() - kRequestRoom; }
 
   void TakeCommit(const absl::StatusOr<TxnResponse>& response, int64_t asked_at,
                   const std::vector<size_t>& places, CommitJob* job) {
@@ -374,6 +379,9 @@ class EtcdEngine::Impl {
   }
 
   void EndCommit(const CommitJobPtr& job) {
+    for (const auto& [place, name_space] : job->omitted) {
+      if (job->outcomes[place] == WriteOutcome::kCommitted) options_.on_body_omitted(name_space);
+    }
     std::move(job->done)(std::move(job->outcomes));
     Leave();
   }
@@ -488,7 +496,7 @@ class EtcdEngine::Impl {
                                ? static_cast<uint64_t>(status->db_size_quota())
                                : etcd_.quota_bytes;
     used_bytes_ = used;
-    const bool full = alarmed || used >= quota / kFullDenominator * kFullNumerator;
+    const bool full = alarmed || IsNearQuota(used, quota);
     if (full && !full_.exchange(full)) {
       options_.log(kLogError,
                    absl::StrCat("etcd is full (", used, " of ", quota, " bytes",
@@ -496,6 +504,19 @@ class EtcdEngine::Impl {
                                 "): new keys are refused; compact it, or raise its quota"));
     }
     full_ = full;
+  }
+
+  EngineCheck CheckStore() {
+    EtcdCheckFacts facts{.endpoints = etcd_.endpoints,
+                         .view = client_->Look(),
+                         .tls = !etcd_.ca_file.empty(),
+                         .has_certificate = !etcd_.certificate_file.empty(),
+                         .quota_bytes = etcd_.quota_bytes,
+                         .max_request_bytes = etcd_.max_request_bytes,
+                         .clock_skew = etcd_.clock_skew,
+                         .txn_ops = txn_ops_,
+                         .large_request = client_->WriteNow(IdleRequest(layout_, room())).status()};
+    return {.engine = "etcd", .version = VersionsOf(facts.view), .findings = Judge(facts)};
   }
 
   Traits MakeTraits() const {
@@ -612,7 +633,8 @@ class EtcdEngine::Impl {
           .expected = {.kind = VersionParts::Kind::kOpen, .revision = open.mod_revision()},
           .family = FamilyOf(after.state)};
       if (write.family == Family::kFinished) write.due = DueTime(after);
-      if (!EncodeInto(stored_key, after, &write.value)) return DeadError();
+      bool omits = false;
+      if (!EncodeInto(stored_key, after, &write.value, &omits)) return DeadError();
       AddWrite(layout_, write, epoch.revision, &commit);
       ++*settled;
     }
@@ -703,6 +725,7 @@ absl::StatusOr<std::unique_ptr<EtcdEngine>> EtcdEngine::Open(EngineOptions optio
   if (absl::Status status = CheckOptions(options, etcd); !status.ok()) return status;
   if (!options.log) options.log = [](int, std::string_view) {};
   if (!options.may_reclaim) options.may_reclaim = [](std::string_view) { return true; };
+  if (!options.on_body_omitted) options.on_body_omitted = [](std::string_view) {};
   auto sealer = LoadSealer(options);
   if (!sealer.ok()) return sealer.status();
   auto client = EtcdClient::Open(etcd, options.log);
@@ -742,6 +765,8 @@ Traits EtcdEngine::traits() const { return impl_->MakeTraits(); }
 Pressure EtcdEngine::pressure() const { return impl_->MakePressure(); }
 
 StoreStats EtcdEngine::stats() const { return StoreStats{.table_bytes = impl_->used_bytes()}; }
+
+EngineCheck EtcdEngine::CheckStore() { return impl_->CheckStore(); }
 
 absl::Status EtcdEngine::SweepNow() { return impl_->Sweep(); }
 

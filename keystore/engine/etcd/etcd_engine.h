@@ -55,6 +55,7 @@ class EtcdEngine final : public Engine {
   Traits traits() const override;
   Pressure pressure() const override;
   StoreStats stats() const override;
+  EngineCheck CheckStore() override;
 
   // A pass of sweeping (etcd_sweep.h), now. Blocks. For tests.
   absl::Status SweepNow();

@@ -93,6 +93,14 @@ void AddWrite(const EtcdLayout& layout, const EtcdWrite& write, int64_t epoch_re
   AddErasure(layout, write, epoch_revision, txn);
 }
 
+TxnRequest IdleRequest(const EtcdLayout& layout, size_t bytes) {
+  TxnRequest request;
+  CompareModRevision(layout.EpochKey(), -1, &request);
+  AddPut(layout.EpochKey(), std::string(bytes, '\0'),
+         request.add_success()->mutable_request_txn()->mutable_success());
+  return request;
+}
+
 bool WasWritten(const TxnResponse& response, int place) {
   if (place >= response.responses_size()) return false;
   const TxnResponse& txn = response.responses(place).response_txn();

@@ -54,6 +54,10 @@ struct EtcdWrite {
 void AddWrite(const EtcdLayout& layout, const EtcdWrite& write, int64_t epoch_revision,
               etcdserverpb::TxnRequest* commit);
 
+// A request of about so many bytes that changes nothing: its condition never holds. What it would
+// write is nested, so that etcd looks at its size alone and not whether there is room for it.
+etcdserverpb::TxnRequest IdleRequest(const EtcdLayout& layout, size_t bytes);
+
 // Whether the write at this place of a commit that went through was done.
 bool WasWritten(const etcdserverpb::TxnResponse& response, int place);
 
