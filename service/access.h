@@ -19,7 +19,7 @@ enum class Permission : uint8_t {
   kResolve,      // ResolveOperation
   kDelete,       // DeleteOperation
   kForceDelete,  // DeleteOperation with force
-  kBackUp,       // CreateBackup, ListBackups: asked with no namespace and no scope
+  kWholeStore,   // CreateBackup, ListBackups, CheckEngine: asked with no namespace and no scope
 };
 inline constexpr size_t kPermissions = 7;
 

@@ -42,6 +42,8 @@ class Metrics {
   // A completion came with a response that is now stored; a stored one was replayed.
   virtual void OnResponseStored(size_t bytes) {}
   virtual void OnResponseReplayed(size_t bytes) {}
+  // A response is stored without its body, since the engine takes none so large.
+  virtual void OnBodyOmitted(uint32_t namespace_row) {}
   // A lease ended before its owner reported; `became` is what its end left.
   virtual void OnLapsed(core::State became) {}
   // A superseded owner reported a completion: the effect may have happened twice.

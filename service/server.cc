@@ -20,6 +20,7 @@ namespace {
 constexpr char kServiceName[] = "idempotency.v1.IdempotencyService";
 constexpr char kAdminServiceName[] = "idempotency.v1.IdempotencyAdminService";
 constexpr char kBackupServiceName[] = "idempotency.backup.v1.BackupService";
+constexpr char kEngineServiceName[] = "idempotency.engine.v1.EngineService";
 
 // Lists that wait for their turn; more are told to come back.
 constexpr size_t kMaxQueuedWork = 64;
@@ -95,6 +96,7 @@ absl::Status Server::StartStore() {
   worker_ = std::make_unique<Worker>(kMaxQueuedWork);
   backups_ = std::make_unique<BackupKeeper>(parts_.engine.get(), parts_.metrics,
                                             options_.backup_dir, options_.backups_kept);
+  checker_ = std::make_unique<EngineChecker>(parts_.engine.get(), parts_.clock);
   ticker_ = std::make_unique<Ticker>(
       store_.get(), parts_.clock,
       Ticker::Hooks{[this](core::Time now) { OnSecond(now); },
@@ -112,6 +114,7 @@ absl::Status Server::StartListening() {
   service_ = MakeIdempotencyService(desk_.get(), &pipelines_);
   admin_service_ = MakeAdminService(desk_.get(), worker_.get());
   backup_service_ = MakeBackupService(desk_.get(), backups_.get(), worker_.get());
+  engine_service_ = MakeEngineService(desk_.get(), checker_.get());
   auto listener = Listener::Open(options_.listen, options_.connections, parts_.log);
   if (!listener.ok()) return listener.status();
   listener_ = std::move(*listener);
@@ -120,6 +123,7 @@ absl::Status Server::StartListening() {
   builder.RegisterService(service_.get());
   builder.RegisterService(admin_service_.get());
   builder.RegisterService(backup_service_.get());
+  builder.RegisterService(engine_service_.get());
   if (desk_->identifies()) builder.SetOption(std::make_unique<WithoutReflection>());
   listener_->AddTo(&builder, parts_.credentials != nullptr ? parts_.credentials
                                                            : grpc::InsecureServerCredentials());
@@ -147,7 +151,8 @@ void Server::SetServing(bool serving) {
   serving_ = serving;
   grpc::HealthCheckServiceInterface* const health = health_.load();
   if (health == nullptr) return;
-  for (const char* name : {"", kServiceName, kAdminServiceName, kBackupServiceName}) {
+  for (const char* name :
+       {"", kServiceName, kAdminServiceName, kBackupServiceName, kEngineServiceName}) {
     health->SetServingStatus(name, serving);
   }
 }

@@ -29,6 +29,7 @@
 #include "service/audit_log.h"
 #include "service/backup_keeper.h"
 #include "service/config.h"
+#include "service/engine_checker.h"
 #include "service/front/front_desk.h"
 #include "service/front/pipeline_call.h"
 #include "service/identity/authenticator.h"
@@ -138,12 +139,14 @@ class Server {
   std::unique_ptr<keystore::KeyStore> store_;
   std::unique_ptr<Worker> worker_;
   std::unique_ptr<BackupKeeper> backups_;
+  std::unique_ptr<EngineChecker> checker_;
   std::unique_ptr<Ticker> ticker_;
   std::unique_ptr<FrontDesk> desk_;
   PipelineRegistry pipelines_;
   std::unique_ptr<grpc::Service> service_;
   std::unique_ptr<grpc::Service> admin_service_;
   std::unique_ptr<grpc::Service> backup_service_;
+  std::unique_ptr<grpc::Service> engine_service_;
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<grpc::Server> grpc_server_;
   // Of grpc_server_; null while there is none.

@@ -58,6 +58,8 @@ std::string_view Name(Verb verb) {
       return "create_backup";
     case Verb::kListBackups:
       return "list_backups";
+    case Verb::kCheckEngine:
+      return "check_engine";
   }
   return "unknown";
 }

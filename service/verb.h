@@ -30,8 +30,9 @@ enum class Verb : uint8_t {
   kPipeline,
   kCreateBackup,
   kListBackups,
+  kCheckEngine,
 };
-inline constexpr size_t kVerbs = static_cast<size_t>(Verb::kListBackups) + 1;
+inline constexpr size_t kVerbs = static_cast<size_t>(Verb::kCheckEngine) + 1;
 
 // For example "mark_unresolved".
 std::string_view Name(Verb verb);

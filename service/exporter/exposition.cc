@@ -130,6 +130,18 @@ void AddRequests(const ServiceMetrics& metrics, const Config* config, Families* 
   }
 }
 
+void AddOmittedBodies(const ServiceMetrics& metrics, const Config* config, Families* out) {
+  out->Begin("idempotency_bodies_omitted_total",
+             "Responses stored without their body, since the engine takes none so large.",
+             MetricType::Counter);
+  const std::vector<std::string> rows = NamespaceRowNames();
+  const std::vector<bool> in_force = RowsInForce(rows, config);
+  for (uint32_t row = 0; row < rows.size(); ++row) {
+    const uint64_t count = metrics.bodies_omitted(row);
+    if (count > 0 || in_force[row]) out->Put({{kNamespaceLabel, rows[row]}}, count);
+  }
+}
+
 void AddDurations(const ServiceMetrics& metrics, Families* out) {
   out->Begin("idempotency_request_duration_seconds",
              "Time from a request to its answer inside the service, but for those that waited.",
@@ -386,6 +398,7 @@ std::vector<MetricFamily> Exposition::Collect() const {
   AddRequests(*metrics_, config.get(), &out);
   AddDurations(*metrics_, &out);
   AddProtocol(*metrics_, &out);
+  AddOmittedBodies(*metrics_, config.get(), &out);
   AddIdentity(*metrics_, &out);
   out.Gauge("idempotency_certificate_expiry_timestamp_seconds",
             "Until when the server's certificate holds, in seconds since 1970; 0 without TLS.",

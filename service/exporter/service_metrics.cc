@@ -35,6 +35,11 @@ uint64_t ServiceMetrics::outcomes(uint32_t namespace_row, Verb verb, size_t outc
   return row == nullptr ? 0 : row->counts[static_cast<size_t>(verb)][outcome].load();
 }
 
+uint64_t ServiceMetrics::bodies_omitted(uint32_t namespace_row) const {
+  const Row* const row = rows_[namespace_row].load(std::memory_order_acquire);
+  return row == nullptr ? 0 : row->bodies_omitted.load();
+}
+
 void ServiceMetrics::OnTook(Verb verb, std::chrono::nanoseconds took, bool has_waited) {
   const auto nanos = static_cast<uint64_t>(std::max<int64_t>(took.count(), 0));
   has_waited ? waits_.Observe(nanos) : durations_[static_cast<size_t>(verb)]->Observe(nanos);

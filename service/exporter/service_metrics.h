@@ -53,6 +53,7 @@ class ServiceMetrics final : public Metrics {
   void OnTook(Verb verb, std::chrono::nanoseconds took, bool has_waited) override;
   void OnResponseStored(size_t bytes) override { Add(stored_bytes_, bytes); }
   void OnResponseReplayed(size_t bytes) override { Add(replayed_bytes_, bytes); }
+  void OnBodyOmitted(uint32_t namespace_row) override { Add(RowOf(namespace_row).bodies_omitted); }
   void OnLapsed(core::State became) override { Add(lapsed_[static_cast<size_t>(became)]); }
   void OnLateCompletion() override { Add(late_completions_); }
   void OnUnreadable() override { Add(unreadable_); }
@@ -76,6 +77,7 @@ class ServiceMetrics final : public Metrics {
 
   // How many commands and calls of this kind ended so.
   uint64_t outcomes(uint32_t namespace_row, Verb verb, size_t outcome) const;
+  uint64_t bodies_omitted(uint32_t namespace_row) const;
   const DurationHistogram& durations(Verb verb) const {
     return *durations_[static_cast<size_t>(verb)];
   }
@@ -108,9 +110,10 @@ class ServiceMetrics final : public Metrics {
 
  private:
   using Counter = std::atomic<uint64_t>;
-  // By verb and number of the outcome.
   struct Row {
+    // By verb and number of the outcome.
     std::array<std::array<Counter, CallOutcome::kCount>, kVerbs> counts{};
+    Counter bodies_omitted{0};
   };
 
   static void Add(Counter& counter, uint64_t n = 1) {

@@ -13,6 +13,7 @@
 #include "service/backup_keeper.h"
 #include "service/front/front_desk.h"
 #include "service/front/services.h"
+#include "service/front/store_call.h"
 #include "service/front/transport.h"
 #include "service/wire_time.h"
 #include "service/worker.h"
@@ -21,12 +22,6 @@ namespace idempotency::service {
 namespace {
 
 namespace wire = idempotency::backup::v1;
-
-// The codes of both have the same numbers.
-grpc::Status ToGrpc(const absl::Status& status) {
-  return {static_cast<grpc::StatusCode>(status.raw_code()), std::string(status.message())};
-}
-std::string ResultOf(const absl::Status& status) { return absl::StatusCodeToString(status.code()); }
 
 void Fill(const keystore::Backup& backup, wire::Backup* out) {
   out->set_id(backup.id);
@@ -50,13 +45,6 @@ void Fill(const keystore::BackupProgress& progress, wire::BackupProgress* out) {
   out->set_estimated_records(progress.estimated_records);
 }
 
-// Why the call is refused; nothing where *caller now says who may make it.
-std::optional<Failure> Admit(const FrontDesk& desk, Verb verb,
-                             const grpc::CallbackServerContext& context, Caller* caller) {
-  if (auto failure = IdentifyCaller(context, desk, verb, caller)) return failure;
-  return desk.AdmitBackup(*caller, verb);
-}
-
 // Tells how far it is as fast as the caller listens, and no faster than it happens: of several
 // reports that wait to be sent the last one counts. The backup goes on where the caller has gone.
 class CreateBackupCall final : public grpc::ServerWriteReactor<wire::CreateBackupResponse> {
@@ -70,19 +58,12 @@ class CreateBackupCall final : public grpc::ServerWriteReactor<wire::CreateBacku
 
  private:
   void Start(BackupKeeper* keeper, grpc::CallbackServerContext* context) {
-    Caller caller;
-    if (auto failure = Admit(*desk_, Verb::kCreateBackup, *context, &caller)) {
-      return Finish(RefuseCall(*failure, context));
-    }
-    const std::string peer = context->peer();
-    AuditEntry entry;
-    entry.peer = peer;
-    desk_->BeginAct(caller, Verb::kCreateBackup, entry,
-                    [this, keeper, context](FrontDesk::Begun begun) {
-                      if (begun.failure) return Finish(RefuseCall(*begun.failure, context));
-                      act_ = std::move(begun.act);
-                      Begin(keeper);
-                    });
+    BeginStoreAct(*desk_, Verb::kCreateBackup, *context,
+                  [this, keeper, context](FrontDesk::Begun begun) {
+                    if (begun.failure) return Finish(RefuseCall(*begun.failure, context));
+                    act_ = std::move(begun.act);
+                    Begin(keeper);
+                  });
   }
 
   void Begin(BackupKeeper* keeper) {
@@ -165,52 +146,31 @@ class CreateBackupCall final : public grpc::ServerWriteReactor<wire::CreateBacku
   std::optional<grpc::Status> result_ ABSL_GUARDED_BY(mutex_);  // the backup has ended
 };
 
-class ListBackupsCall final : public grpc::ServerUnaryReactor {
+class ListBackupsCall final : public StoreCall {
  public:
   ListBackupsCall(const FrontDesk* desk, BackupKeeper* keeper, Worker* worker,
                   grpc::CallbackServerContext* context, wire::ListBackupsResponse* response)
-      : desk_(desk), response_(response) {
-    desk_->calls()->Enter();
-    Start(keeper, worker, context);
-  }
+      : StoreCall(desk, Verb::kListBackups, context),
+        keeper_(keeper),
+        worker_(worker),
+        response_(response) {}
 
  private:
-  void Start(BackupKeeper* keeper, Worker* worker, grpc::CallbackServerContext* context) {
-    Caller caller;
-    if (auto failure = Admit(*desk_, Verb::kListBackups, *context, &caller)) {
-      return Finish(RefuseCall(*failure, context));
-    }
-    const std::string peer = context->peer();
-    AuditEntry entry;
-    entry.peer = peer;
-    desk_->BeginAct(caller, Verb::kListBackups, entry,
-                    [this, keeper, worker, context](FrontDesk::Begun begun) {
-                      if (begun.failure) return Finish(RefuseCall(*begun.failure, context));
-                      act_ = std::move(begun.act);
-                      if (worker->Run([this, keeper] { List(keeper); })) return;
-                      desk_->EndAct(act_, "RESOURCE_EXHAUSTED");
-                      Finish({grpc::StatusCode::RESOURCE_EXHAUSTED,
-                              "Too many lists are being made; send the call again later."});
-                    });
+  void Act() override {
+    if (worker_->Run([this] { List(); })) return;
+    End(absl::ResourceExhaustedError("Too many lists are being made; send the call again later."));
   }
 
-  void List(BackupKeeper* keeper) {
-    const auto list = keeper->List();
-    desk_->EndAct(act_, ResultOf(list.status()));
-    if (!list.ok()) return Finish(ToGrpc(list.status()));
+  void List() {
+    const auto list = keeper_->List();
+    if (!list.ok()) return End(list.status());
     for (const keystore::Backup& backup : *list) Fill(backup, response_->add_backups());
-    Finish(grpc::Status::OK);
+    End(absl::OkStatus());
   }
 
-  void OnDone() override {
-    keystore::Outstanding* const calls = desk_->calls();
-    delete this;
-    calls->Leave();
-  }
-
-  const FrontDesk* const desk_;
+  BackupKeeper* const keeper_;
+  Worker* const worker_;
   wire::ListBackupsResponse* const response_;
-  std::optional<AuditLog::Act> act_;
 };
 
 class BackupServiceImpl final : public wire::BackupService::CallbackService {
@@ -225,7 +185,7 @@ class BackupServiceImpl final : public wire::BackupService::CallbackService {
   grpc::ServerUnaryReactor* ListBackups(grpc::CallbackServerContext* context,
                                         const wire::ListBackupsRequest*,
                                         wire::ListBackupsResponse* response) override {
-    return new ListBackupsCall(desk_, keeper_, worker_, context, response);
+    return StoreCall::Begun(new ListBackupsCall(desk_, keeper_, worker_, context, response));
   }
 
  private:

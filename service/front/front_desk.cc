@@ -232,6 +232,7 @@ void FrontDesk::Answer(const keystore::Reply& reply, const Ticket& ticket, v1::R
     case Verb::kPipeline:
     case Verb::kCreateBackup:
     case Verb::kListBackups:
+    case Verb::kCheckEngine:
       failure = Failure{};  // no v1::Command is of these kinds
       break;
   }
@@ -315,8 +316,8 @@ void FrontDesk::BeginAct(const Caller& caller, Verb verb, AuditEntry entry,
   });
 }
 
-std::optional<Failure> FrontDesk::AdmitBackup(const Caller& caller, Verb verb) const {
-  if (access_->Allows(caller.principal, Permission::kBackUp, "", "")) return std::nullopt;
+std::optional<Failure> FrontDesk::AdmitToStore(const Caller& caller, Verb verb) const {
+  if (access_->Allows(caller.principal, Permission::kWholeStore, "", "")) return std::nullopt;
   return Denied(caller, verb, "");
 }
 

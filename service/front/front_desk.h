@@ -148,8 +148,8 @@ class FrontDesk {
     if (act) audit_->End(*act, result);
   }
 
-  // Whether the caller may back the store up, which holds every namespace.
-  std::optional<Failure> AdmitBackup(const Caller& caller, Verb verb) const;
+  // Whether the caller may see to the store as a whole, which holds every namespace.
+  std::optional<Failure> AdmitToStore(const Caller& caller, Verb verb) const;
 
   // Notes a refusal that no method above has made.
   Failure Refused(const Caller& caller, Verb verb, Failure failure,

@@ -7,6 +7,7 @@
 
 #include "grpcpp/impl/service_type.h"
 #include "service/backup_keeper.h"
+#include "service/engine_checker.h"
 #include "service/front/front_desk.h"
 #include "service/front/pipeline_call.h"
 #include "service/worker.h"
@@ -20,6 +21,7 @@ std::unique_ptr<grpc::Service> MakeAdminService(const FrontDesk* desk, Worker* w
 // `worker` reads what is listed.
 std::unique_ptr<grpc::Service> MakeBackupService(const FrontDesk* desk, BackupKeeper* keeper,
                                                  Worker* worker);
+std::unique_ptr<grpc::Service> MakeEngineService(const FrontDesk* desk, EngineChecker* checker);
 
 }  // namespace idempotency::service
 

@@ -119,6 +119,9 @@ keystore::EngineOptions Setup::StoreOptions() {
   options.may_reclaim = [this](std::string_view name_space) {
     return config_ != nullptr && config_->Get()->Accepts(name_space);
   };
+  options.on_body_omitted = [this](std::string_view name_space) {
+    metrics_.OnBodyOmitted(config_->Get()->PolicyFor(name_space)->tally.row);
+  };
   options.log = [this](int level, std::string_view line) {
     log_.Write(static_cast<LogLevel>(level), "engine", {{"line", line}});
   };

@@ -16,9 +16,9 @@ using Scope = std::optional<std::string_view>;
 
 constexpr std::array kRoles = {AccessRole::kCaller, AccessRole::kReader, AccessRole::kReconciler,
                                AccessRole::kOperator, AccessRole::kAdmin};
-constexpr std::array kAll = {Permission::kOperate, Permission::kRead,   Permission::kInspect,
-                             Permission::kResolve, Permission::kDelete, Permission::kForceDelete,
-                             Permission::kBackUp};
+constexpr std::array kAll = {Permission::kOperate,   Permission::kRead,   Permission::kInspect,
+                             Permission::kResolve,   Permission::kDelete, Permission::kForceDelete,
+                             Permission::kWholeStore};
 
 std::vector<NamePattern> Patterns(std::initializer_list<std::string_view> texts) {
   return {texts.begin(), texts.end()};
@@ -35,7 +35,7 @@ AccessRule Rule(std::string_view identity, std::string_view name_space, AccessRo
 }
 
 TEST(AccessRulesTest, EveryRoleAndPermission) {
-  // Operate, read, inspect, resolve, delete, delete by force, back up.
+  // Operate, read, inspect, resolve, delete, delete by force, the whole store.
   const std::array<std::string_view, kRoles.size()> kTable = {
       "yynnnnn",  // caller
       "nyynnnn",  // reader
