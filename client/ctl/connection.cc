@@ -12,6 +12,7 @@
 
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "idempotency/backup/v1/backup_service.grpc.pb.h"
+#include "idempotency/engine/v1/engine_service.grpc.pb.h"
 #include "idempotency/v1/admin_service.grpc.pb.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 
@@ -147,6 +148,7 @@ class Connection::Transport {
   using Service = v1::IdempotencyService::StubInterface::async_interface;
   using Admin = v1::IdempotencyAdminService::StubInterface::async_interface;
   using Backups = backup::v1::BackupService::StubInterface::async_interface;
+  using EngineService = engine::v1::EngineService::StubInterface::async_interface;
   using HealthService = grpc::health::v1::Health::StubInterface::async_interface;
 
   // A generated method that starts a call; the function runs once it has ended, on any thread.
@@ -163,6 +165,7 @@ class Connection::Transport {
         service_(v1::IdempotencyService::NewStub(channel_)),
         admin_(v1::IdempotencyAdminService::NewStub(channel_)),
         backups_(backup::v1::BackupService::NewStub(channel_)),
+        engine_(engine::v1::EngineService::NewStub(channel_)),
         health_(grpc::health::v1::Health::NewStub(channel_)) {}
 
   template <typename Stub, typename Request, typename Response>
@@ -247,6 +250,7 @@ class Connection::Transport {
   void Find(Service** stub) { *stub = service_->async(); }
   void Find(Admin** stub) { *stub = admin_->async(); }
   void Find(Backups** stub) { *stub = backups_->async(); }
+  void Find(EngineService** stub) { *stub = engine_->async(); }
   void Find(HealthService** stub) { *stub = health_->async(); }
 
   const absl::Duration timeout_;
@@ -256,6 +260,7 @@ class Connection::Transport {
   const std::unique_ptr<v1::IdempotencyService::Stub> service_;
   const std::unique_ptr<v1::IdempotencyAdminService::Stub> admin_;
   const std::unique_ptr<backup::v1::BackupService::Stub> backups_;
+  const std::unique_ptr<engine::v1::EngineService::Stub> engine_;
   const std::unique_ptr<grpc::health::v1::Health::Stub> health_;
 };
 
@@ -334,6 +339,12 @@ Connection::Error Connection::CreateBackup(
 Connection::Error Connection::ListBackups(const backup::v1::ListBackupsRequest& request,
                                           backup::v1::ListBackupsResponse* response) {
   return transport_->Call(&Transport::Backups::ListBackups, request, response);
+}
+
+Connection::Error Connection::CheckEngine(const engine::v1::CheckEngineRequest& request,
+                                          engine::v1::CheckEngineResponse* response,
+                                          const CallOptions& options) {
+  return transport_->Call(&Transport::EngineService::CheckEngine, request, response, options);
 }
 
 Connection::Error Connection::CheckHealth(const grpc::health::v1::HealthCheckRequest& request,

@@ -15,6 +15,7 @@
 #include "client/ctl/target.h"
 #include "grpc/health/v1/health.pb.h"
 #include "idempotency/backup/v1/backup_service.pb.h"
+#include "idempotency/engine/v1/engine_service.pb.h"
 #include "idempotency/v1/admin_service.pb.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 
@@ -68,6 +69,9 @@ class Connection {
                      backup::v1::Backup* backup);
   Error ListBackups(const backup::v1::ListBackupsRequest& request,
                     backup::v1::ListBackupsResponse* response);
+
+  Error CheckEngine(const engine::v1::CheckEngineRequest& request,
+                    engine::v1::CheckEngineResponse* response, const CallOptions& options = {});
 
   Error CheckHealth(const grpc::health::v1::HealthCheckRequest& request,
                     grpc::health::v1::HealthCheckResponse* response);

@@ -62,6 +62,7 @@ std::string ExitCodeHelp() {
   4    not reached, or no answer: it may have been applied, repeating it is safe
   5    the answer came, but could not be written (--body-out, standard output)
   6    health: the server answers, and does not serve
+  7    engine check: something that callers are promised does not hold
   10   reserve: ALREADY_HELD by this attempt; go on only if nothing was started
   11   reserve: IN_PROGRESS, another attempt is at it
   12   reserve: COMPLETED, use the stored answer

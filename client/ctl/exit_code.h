@@ -23,6 +23,8 @@ enum class ExitCode : int {
   kNotWritten = 5,
   // health: the server answers, and does not serve.
   kNotServing = 6,
+  // engine check: something that callers are promised does not hold.
+  kGuaranteeFails = 7,
   kAlreadyHeld = 10,
   kInProgress = 11,
   kCompleted = 12,

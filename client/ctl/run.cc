@@ -119,6 +119,7 @@ void AddCommands(CLI::App* app, Action* action) {
   AddOnCallCommands(app, action);
   AddNamespaces(app, action);
   AddBackupCommands(app, action);
+  AddEngineCommands(app, action);
   AddHealth(app, action);
   AddTop(app, action);
   AddTokenCommands(app, action);

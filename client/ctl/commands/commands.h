@@ -40,6 +40,8 @@ void AddDelete(CLI::App* app, Action* action);
 void AddNamespaces(CLI::App* app, Action* action);
 // backup.cc
 void AddBackupCommands(CLI::App* app, Action* action);
+// engine.cc
+void AddEngineCommands(CLI::App* app, Action* action);
 // server.cc
 void AddHealth(CLI::App* app, Action* action);
 void AddVersion(CLI::App* app, Action* action);

@@ -37,8 +37,8 @@ constexpr core::Duration kReconnectAtMost = std::chrono::seconds(1);
 constexpr core::Duration kKeepalive = std::chrono::seconds(10);
 constexpr core::Duration kKeepaliveTimeout = std::chrono::seconds(3);
 constexpr core::Duration kWatchAgainAfter = std::chrono::seconds(1);
-// For all that a look at the members asks.
-constexpr core::Duration kLookTime = std::chrono::seconds(8);
+// For all that a look at the members asks, in calls that take their whole time.
+constexpr int kLookCalls = 4;
 
 gpr_timespec After(core::Duration span) {
   return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
@@ -211,7 +211,7 @@ class EtcdClient::Impl {
     using etcdserverpb::AuthStatusRequest;
     using etcdserverpb::MemberListRequest;
     using etcdserverpb::StatusRequest;
-    const gpr_timespec end = After(kLookTime);
+    const gpr_timespec end = After(kLookCalls * options_.call_timeout);
     EtcdView view;
     const Member* speaker = &members_.front();
     for (size_t i = members_.size(); i-- > 0;) {

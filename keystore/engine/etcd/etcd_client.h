@@ -33,11 +33,14 @@ struct EtcdView {
   // By endpoint, in the order of the options.
   std::vector<absl::StatusOr<etcdserverpb::StatusResponse>> members;
   // Of one member for all.
-  absl::StatusOr<etcdserverpb::MemberListResponse> list;
-  absl::StatusOr<etcdserverpb::AlarmResponse> alarms;
-  absl::StatusOr<etcdserverpb::AuthStatusResponse> auth;
+  absl::StatusOr<etcdserverpb::MemberListResponse> list = NotAsked();
+  absl::StatusOr<etcdserverpb::AlarmResponse> alarms = NotAsked();
+  absl::StatusOr<etcdserverpb::AuthStatusResponse> auth = NotAsked();
   // It has told us a token for user and password.
   bool has_token = false;
+
+ private:
+  static absl::Status NotAsked() { return absl::UnknownError("not asked"); }
 };
 
 class EtcdClient {

@@ -55,8 +55,8 @@ TEST(ExitCode, OfErrors) {
 }
 
 TEST(ExitCode, HelpNamesEachOfThem) {
-  for (const char* code : {"0", "2", "3", "4", "5", "6", "10", "11", "12", "13", "14", "15", "16",
-                           "17", "20", "130"}) {
+  for (const char* code : {"0", "2", "3", "4", "5", "6", "7", "10", "11", "12", "13", "14", "15",
+                           "16", "17", "20", "130"}) {
     EXPECT_NE(ExitCodeHelp().find("\n  " + std::string(code) + " "), std::string::npos) << code;
   }
 }

@@ -22,6 +22,7 @@ FakeServer::FakeServer(const std::shared_ptr<grpc::ServerCredentials>& credentia
   builder.RegisterService(&service);
   builder.RegisterService(&admin);
   builder.RegisterService(&backups);
+  builder.RegisterService(&engine);
   builder.RegisterService(&health);
   server_ = builder.BuildAndStart();
   EXPECT_NE(server_, nullptr);

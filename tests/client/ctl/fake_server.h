@@ -15,6 +15,7 @@
 #include "client/ctl/interrupt.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "idempotency/backup/v1/backup_service.grpc.pb.h"
+#include "idempotency/engine/v1/engine_service.grpc.pb.h"
 #include "idempotency/v1/admin_service.grpc.pb.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 
@@ -90,6 +91,15 @@ struct FakeBackups : backup::v1::BackupService::Service {
   }
 };
 
+struct FakeEngine : engine::v1::EngineService::Service {
+  Method<engine::v1::CheckEngineRequest, engine::v1::CheckEngineResponse> check;
+  grpc::Status CheckEngine(grpc::ServerContext* context,
+                           const engine::v1::CheckEngineRequest* request,
+                           engine::v1::CheckEngineResponse* response) override {
+    return check.Run(context, request, response);
+  }
+};
+
 // A refusal as the service makes it.
 grpc::Status Refuse(grpc::ServerContext* context, grpc::StatusCode code, const std::string& reason,
                     const std::string& message);
@@ -112,6 +122,7 @@ class FakeServer {
   FakeService service;
   FakeAdmin admin;
   FakeBackups backups;
+  FakeEngine engine;
   FakeHealth health;
   // How long the tool has wanted to wait, each time; and what happens meanwhile.
   std::vector<absl::Duration> pauses;

@@ -94,7 +94,7 @@ TEST(Parse, EveryCommandHelps) {
        {"reserve",  "renew",  "complete",   "release",    "mark-unresolved", "get",
         "inspect",  "list",   "resolve",    "delete",     "namespaces",      "backup",
         "backups",  "verify", "restore",    "unresolved", "explain",         "watch",
-        "contract", "top",    "completion", "health",     "version"}) {
+        "contract", "top",    "completion", "health",     "version",         "engine"}) {
     const RunResult run = server.Run({name, "--help"});
     EXPECT_EQ(run.code, 0) << name;
     EXPECT_THAT(run.out, HasSubstr("Usage: idempotencyctl " + std::string(name))) << name;

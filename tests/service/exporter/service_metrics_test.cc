@@ -51,12 +51,16 @@ TEST(ServiceMetricsTest, CountsByNamespaceMethodAndOutcome) {
       // All make the row at once.
       metrics.OnOutcome(Verb::kReserve, acquired, 3);
       metrics.OnOutcome(Verb::kComplete, stale, kMaxNamespaceRows - 1);
+      metrics.OnBodyOmitted(5);
     });
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(metrics.outcomes(3, Verb::kReserve, acquired.number()), 8u);
   EXPECT_EQ(metrics.outcomes(3, Verb::kComplete, acquired.number()), 0u);
   EXPECT_EQ(metrics.outcomes(0, Verb::kReserve, acquired.number()), 0u);
+  EXPECT_EQ(metrics.bodies_omitted(5), 8u);
+  EXPECT_EQ(metrics.bodies_omitted(3), 0u);
+  EXPECT_EQ(metrics.bodies_omitted(6), 0u);
   EXPECT_EQ(metrics.outcomes(kMaxNamespaceRows - 1, Verb::kComplete, stale.number()), 8u);
 }
 

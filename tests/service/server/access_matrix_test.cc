@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
+#include "idempotency/engine/v1/engine_service.grpc.pb.h"
 #include "service/identity/static_tokens.h"
 #include "tests/service/server/commands.h"
 #include "tests/service/server/secure_service.h"
@@ -316,6 +317,27 @@ TEST_F(AccessMatrixTest, EveryCellOfTheCommandsOfAPipeline) {
     }
   }
   EXPECT_EQ(denials.size(), 1u);
+}
+
+TEST_F(AccessMatrixTest, TheEngineIsForWhoeverAdministersEveryNamespace) {
+  using engine::v1::EngineService;
+  const auto stub = EngineService::NewStub(service_.fixture().NewChannel(service_.Client()));
+  std::set<std::string> denials;
+  for (const char caller : std::string(kCallers)) {
+    const Seen seen = Call(caller, stub.get(), &EngineService::Stub::CheckEngine,
+                           engine::v1::CheckEngineRequest());
+    if (caller == '*') {
+      EXPECT_EQ(seen.code, grpc::StatusCode::OK) << seen.all;
+    } else if (caller == '-') {
+      EXPECT_EQ(seen.code, grpc::StatusCode::UNAUTHENTICATED) << seen.all;
+    } else {
+      EXPECT_EQ(seen.code, grpc::StatusCode::PERMISSION_DENIED) << caller << ": " << seen.all;
+      denials.insert(seen.all);
+    }
+  }
+  // And as any other denial is.
+  denials.insert(CallMethod("Reserve", 'n', kPlaces[0], "k").all);
+  EXPECT_EQ(denials.size(), 1u) << ::testing::PrintToString(denials);
 }
 
 TEST_F(AccessMatrixTest, EveryCellOfWhatTellsOfNamespaces) {

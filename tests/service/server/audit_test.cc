@@ -10,6 +10,7 @@
 #include "google/protobuf/struct.pb.h"
 #include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
+#include "idempotency/engine/v1/engine_service.grpc.pb.h"
 #include "service/audit_log.h"
 #include "tests/service/server/commands.h"
 #include "tests/service/server/pipeline_client.h"
@@ -72,6 +73,13 @@ class AuditTest : public ::testing::Test {
       told.push_back(line.audit + " " + line.action + " " + line.key + " " + line.result);
     }
     return told;
+  }
+
+  static grpc::Status CheckEngine(const ServiceFixture& service) {
+    grpc::ClientContext context;
+    engine::v1::CheckEngineResponse response;
+    return engine::v1::EngineService::NewStub(service.NewChannel())
+        ->CheckEngine(&context, {}, &response);
   }
 
   std::string path() const { return directory_.file("audit"); }
@@ -189,6 +197,21 @@ TEST_F(AuditTest, ADenialHasALineWhateverWayTheCommandCame) {
                   "denial get_operation k ACCESS_DENIED", "denial reserve k ACCESS_DENIED",
                   "denial delete_operation k ACCESS_DENIED",
                   "denial list_operations  ACCESS_DENIED", "denial get_namespace  ACCESS_DENIED"));
+}
+
+TEST_F(AuditTest, ACheckOfTheEngineIsAnAct) {
+  ServiceFixture& service = Start();
+  EXPECT_TRUE(CheckEngine(service).ok());
+  EXPECT_THAT(Told(),
+              ::testing::ElementsAre("act check_engine  begins", "act_ended check_engine  OK"));
+  EXPECT_THAT(Lines()[0].peer, HasSubstr("127.0.0.1"));
+}
+
+TEST_F(AuditTest, NoCheckOfTheEngineThatCannotBeWrittenDown) {
+  ServiceFixture& service = Start("/dev/full");
+  const grpc::Status refused = CheckEngine(service);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(refused.error_message(), HasSubstr("The audit cannot be written"));
 }
 
 // The client gives up between the line and the act.

@@ -384,12 +384,21 @@ TEST_F(EtcdSweepTest, GoesThroughMoreThanOnePage) {
 TEST(EtcdEngineTest, AnAnswerThatDoesNotFitIsStoredWithoutItsBody) {
   EtcdFixture fixture;
   fixture.etcd.max_request_bytes = size_t{256} * 1024;
+  std::vector<std::string> told;
+  fixture.options.on_body_omitted = [&told](std::string_view name_space) {
+    told.emplace_back(name_space);
+  };
   const auto engine = fixture.Open();
   Store(*engine, PayKey("fits"), CompleteRecord(1, std::string(100'000, 'b')));
   const WriteOutcome outcome =
       CommitOne(*engine, PayKey("large"), 0, CompleteRecord(1, std::string(200'000, 'b')));
   EXPECT_EQ(outcome, WriteOutcome::kCommitted);
   EXPECT_EQ(engine->bodies_omitted(), 1u);
+  EXPECT_THAT(told, ElementsAre("pay"));
+  // One that was not stored was not left out either.
+  EXPECT_EQ(CommitOne(*engine, PayKey("large"), 0, CompleteRecord(1, std::string(200'000, 'b'))),
+            WriteOutcome::kLostRace);
+  EXPECT_THAT(told, ElementsAre("pay"));
   const ReadEntry large = ReadOne(*engine, PayKey("large"));
   ASSERT_NE(RecordIn(large), nullptr);
   EXPECT_EQ(RecordIn(large)->state, core::State::kComplete);
