@@ -6,7 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <set>
 #include <string>
 #include <vector>
@@ -30,6 +33,24 @@ inline std::set<std::string> IdsOf(const std::vector<Finding>& findings, Severit
     if (finding.severity == severity) ids.insert(finding.id);
   }
   return ids;
+}
+
+// deploy/README.md names each of these checks, and no other whose name begins as theirs do.
+inline void ExpectDocumented(const std::vector<Finding>& findings) {
+  std::set<std::string> ids;
+  for (const Finding& finding : findings) ids.insert(finding.id);
+  ASSERT_FALSE(ids.empty());
+  const std::string prefix = ids.begin()->substr(0, ids.begin()->find('.') + 1);
+  const char* const source = std::getenv("IDEMPOTENCY_SOURCE_DIR");
+  ASSERT_NE(source, nullptr);
+  std::ifstream readme(std::string(source).append("/").append("deploy/README.md"));
+  const std::string text{std::istreambuf_iterator<char>(readme), {}};
+  std::set<std::string> named;
+  for (size_t at = 0; (at = text.find("`" + prefix, at)) != std::string::npos;) {
+    const size_t end = text.find('`', ++at);
+    named.insert(text.substr(at, end - at));
+  }
+  EXPECT_EQ(named, ids);
 }
 
 // A change of the facts, the one finding that it changes, and what that becomes.

@@ -38,6 +38,7 @@ RocksDbCheckFacts Good() {
 
 TEST(RocksDbCheck, WhatIsWellIsCalledWell) {
   EXPECT_EQ(IdsOf(Judge(Good()), Severity::kOk).size(), Judge(Good()).size());
+  ExpectDocumented(Judge(Good()));
 }
 
 TEST(RocksDbCheck, EachFindingByWhatRaisesIt) {

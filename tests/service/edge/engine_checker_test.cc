@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
+#include "tests/keystore/engine/findings.h"
 
 namespace idempotency::service {
 namespace {
@@ -90,6 +91,7 @@ TEST(EngineChecker, OfTheClock) {
     return all;
   };
   EXPECT_THAT(severities(true), ElementsAre(Severity::kOk, Severity::kOk));
+  keystore::ExpectDocumented(JudgeClock(now, true));
   // A kernel that does not say so has not said that it is wrong.
   EXPECT_THAT(severities(false), ElementsAre(Severity::kOk, Severity::kNotChecked));
   now.in_doubt = true;

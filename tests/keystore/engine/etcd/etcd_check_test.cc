@@ -64,6 +64,7 @@ TEST(EtcdCheck, WhatIsWellIsCalledWellAndTheClockIsNotKnown) {
   const std::vector<Finding> findings = Judge(Good());
   EXPECT_EQ(IdsOf(findings, Severity::kNotChecked), std::set<std::string>{"etcd.clock"});
   EXPECT_EQ(IdsOf(findings, Severity::kOk).size(), findings.size() - 1);
+  ExpectDocumented(findings);
 }
 
 using F = EtcdCheckFacts;

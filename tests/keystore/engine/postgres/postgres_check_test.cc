@@ -58,6 +58,7 @@ PostgresCheckFacts Good() {
 
 TEST(PostgresCheck, WhatIsWellIsCalledWell) {
   EXPECT_EQ(IdsOf(Judge(Good()), Severity::kOk).size(), Judge(Good()).size());
+  ExpectDocumented(Judge(Good()));
 }
 
 using F = PostgresCheckFacts;
