@@ -132,6 +132,18 @@ std::string Those(const EtcdCheckFacts& facts, Holds holds) {
   return absl::StrJoin(those, ", ");
 }
 
+std::string Silent(const EtcdCheckFacts& facts) {
+  return Those(facts, [](const auto& member) { return !member.ok(); });
+}
+
+// Well, as far as every endpoint has answered.
+Finding OkOfAll(const NamedCheck& check, const EtcdCheckFacts& facts, const std::string& seen) {
+  const std::string silent = Silent(facts);
+  if (silent.empty()) return check.Ok(seen);
+  return check.NotChecked(absl::StrCat(seen, "; no answer from ", silent),
+                          "start that member, and ask again");
+}
+
 // Nothing: who the members are is not known.
 std::optional<size_t> Voters(const EtcdView& view) {
   if (!view.list.ok()) return std::nullopt;
@@ -174,7 +186,7 @@ Finding JudgeVersion(const EtcdCheckFacts& facts) {
     }
   }
   const std::string seen = absl::StrJoin(versions, ", ");
-  if (faults.empty()) return kVersion.Ok(seen);
+  if (faults.empty()) return OkOfAll(kVersion, facts, seen);
   std::string told = absl::StrCat(seen, "; known ", absl::StrJoin(faults, "; "));
   std::string next = "upgrade every member to 3.5.28, 3.6.9 or newer";
   return breaks ? kVersion.Fails(std::move(told), std::move(next))
@@ -194,7 +206,7 @@ Finding JudgeQuorum(const EtcdCheckFacts& facts) {
                                       " members answer, and know of no leader"),
                          "start the other members: more than half of them have to run");
   }
-  const std::string silent = Those(facts, [](const auto& member) { return !member.ok(); });
+  const std::string silent = Silent(facts);
   if (silent.empty()) return kQuorum.Ok(absl::StrCat("all of ", answers.size(), " answer"));
   return kQuorum.Warning(absl::StrCat("there is a leader, and no answer from ", silent),
                          "start that member, or take it out of the cluster and of "
@@ -207,7 +219,9 @@ Finding JudgeOneCluster(const EtcdCheckFacts& facts) {
     clusters.insert(answer->header().cluster_id());
   }
   if (clusters.empty()) return NobodyAnswers(kOneCluster);
-  if (clusters.size() == 1) return kOneCluster.Ok("all who answer are of one cluster");
+  if (clusters.size() == 1) {
+    return OkOfAll(kOneCluster, facts, "all who answer are of one cluster");
+  }
   return kOneCluster.Fails(absl::StrCat("the endpoints are of ", clusters.size(), " clusters"),
                            "stop the servers, and name members of one cluster in "
                            "--etcd_endpoints of each");
@@ -243,7 +257,9 @@ Finding JudgeLearner(const EtcdCheckFacts& facts) {
   if (Answers(facts.view).empty()) return NobodyAnswers(kLearner);
   const std::string learners =
       Those(facts, [](const auto& member) { return member.ok() && member->is_learner(); });
-  if (learners.empty()) return kLearner.Ok("none of the endpoints that answer is one");
+  if (learners.empty()) {
+    return OkOfAll(kLearner, facts, "none of the endpoints that answer is one");
+  }
   return kLearner.Warning(absl::StrCat(learners, " is one"),
                           "promote it (etcdctl member promote), or take it out of "
                           "--etcd_endpoints");
@@ -296,7 +312,7 @@ Finding JudgeSpace(const EtcdCheckFacts& facts) {
                           "compact and defragment, or raise --quota-backend-bytes and "
                           "--etcd_quota_mb");
   }
-  if (told_quota > 0) return kSpace.Ok(std::move(seen));
+  if (told_quota > 0) return OkOfAll(kSpace, facts, seen);
   return kSpace.NotChecked(absl::StrCat(seen,
                                         ", if the quota is what --etcd_quota_mb says: etcd "
                                         "tells it from 3.6 on"),

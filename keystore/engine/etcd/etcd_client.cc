@@ -262,10 +262,12 @@ class EtcdClient::Impl {
                                grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
                                                             Response*),
                                const Request& request) {
-    const auto context = MakeContext();
-    context->set_deadline(gpr_time_min(After(options_.call_timeout), end));
+    grpc::ClientContext context;
+    context.set_deadline(gpr_time_min(After(options_.call_timeout), end));
+    // A member without a leader is to say what it knows.
+    AddToken(&context);
     Response response;
-    const grpc::Status status = (stub.*method)(context.get(), request, &response);
+    const grpc::Status status = (stub.*method)(&context, request, &response);
     if (!status.ok()) return ToAbsl(status);
     return response;
   }
@@ -273,6 +275,10 @@ class EtcdClient::Impl {
   void AddMetadata(grpc::ClientContext* context) {
     // A member without a leader is to say so, and not to wait for one.
     context->AddMetadata("hasleader", "true");
+    AddToken(context);
+  }
+
+  void AddToken(grpc::ClientContext* context) {
     absl::MutexLock lock(&mutex_);
     if (!token_.empty()) context->AddMetadata("token", token_);
   }

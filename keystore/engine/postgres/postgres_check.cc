@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "keystore/engine/postgres/postgres_schema.h"
 
 namespace idempotency::keystore {
@@ -61,13 +63,20 @@ constexpr int64_t kOldestSupported = 150'000;
 
 constexpr char kAskAgain[] = "see to the database and to the role's rights; then ask again";
 
+// What libpq and the server say comes in several lines.
+std::string OneLine(const absl::Status& status) {
+  return absl::StrJoin(absl::StrSplit(std::string(status.message()), absl::ByAnyChar("\n\t"),
+                                      absl::SkipWhitespace()),
+                       " ");
+}
+
 Finding NotTold(const NamedCheck& check) {
   return check.NotChecked("the server does not say", kAskAgain);
 }
 
 Finding JudgeConnection(const PostgresCheckFacts& facts) {
   if (!facts.connected.ok()) {
-    return kConnection.Fails(std::string(facts.connected.message()),
+    return kConnection.Fails(OneLine(facts.connected),
                              "start the database, and see to --postgres_uri and the network");
   }
   if (facts.server.in_recovery == true) {
@@ -79,7 +88,7 @@ Finding JudgeConnection(const PostgresCheckFacts& facts) {
                              "set it to off for the role, the database and the server");
   }
   if (!facts.takes_writes.ok()) {
-    return kConnection.Fails(std::string(facts.takes_writes.message()), kAskAgain);
+    return kConnection.Fails(OneLine(facts.takes_writes), kAskAgain);
   }
   return kConnection.Ok("a server takes writes");
 }
@@ -155,8 +164,8 @@ Finding JudgeChecksums(const std::optional<std::string>& value) {
 
 Finding JudgeSchema(const absl::StatusOr<int64_t>& version) {
   if (!version.ok()) {
-    return kSchema.NotChecked(
-        absl::StrCat("it cannot be read: ", std::string(version.status().message())), kAskAgain);
+    return kSchema.NotChecked(absl::StrCat("it cannot be read: ", OneLine(version.status())),
+                              kAskAgain);
   }
   const std::string seen = absl::StrCat("the tables have version ", *version, ", and this server ",
                                         kPostgresSchemaVersion);
@@ -167,8 +176,7 @@ Finding JudgeSchema(const absl::StatusOr<int64_t>& version) {
 Finding JudgeRights(const PostgresCheckFacts& facts) {
   if (!facts.may_write.ok()) {
     return kRights.NotChecked(
-        absl::StrCat("they cannot be read: ", std::string(facts.may_write.status().message())),
-        kAskAgain);
+        absl::StrCat("they cannot be read: ", OneLine(facts.may_write.status())), kAskAgain);
   }
   if (!*facts.may_write) {
     return kRights.Fails("the role may not read or change all of our tables",

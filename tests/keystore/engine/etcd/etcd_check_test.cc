@@ -77,7 +77,11 @@ std::vector<FactsRow<F>> RowsOfMembers() {
       {"one old member", [](F& f) { f.view.members[1]->set_version("3.5.27"); }, "etcd.version",
        Severity::kGuaranteeFails},
       {"no version", [](F& f) { SetVersion(f, "unknown"); }, "etcd.version", Severity::kNotChecked},
-      {"one is silent", [](F& f) { Silence(f, 2); }, "etcd.quorum", Severity::kWarning},
+      {"one is silent",
+       [](F& f) { Silence(f, 2); },
+       "etcd.quorum",
+       Severity::kWarning,
+       {"etcd.version", "etcd.one_cluster", "etcd.learner", "etcd.space"}},
       {"no leader",
        [](F& f) {
          for (auto& member : f.view.members) member->set_leader(0);
@@ -191,6 +195,17 @@ TEST(EtcdCheck, AMemberThatIsAloneMayLoseWhatItAcknowledges) {
               loses)
         << version;
   }
+}
+
+TEST(EtcdCheck, WhatASilentMemberWouldSayIsNotKnown) {
+  EtcdCheckFacts facts = Good();
+  Silence(facts, 1);
+  EXPECT_EQ(IdsOf(Judge(facts), Severity::kNotChecked),
+            (std::set<std::string>{"etcd.version", "etcd.one_cluster", "etcd.learner", "etcd.space",
+                                   "etcd.clock"}));
+  // What is wrong with the others is wrong all the same.
+  facts.view.members[0]->set_version("3.5.0");
+  EXPECT_EQ(FindingOf(Judge(facts), "etcd.version").severity, Severity::kGuaranteeFails);
 }
 
 TEST(EtcdCheck, WhereNobodyAnswersNothingIsCalledWell) {
