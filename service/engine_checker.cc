@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "absl/status/status.h"
+
 namespace idempotency::service {
 namespace {
 
@@ -34,7 +36,13 @@ EngineChecker::EngineChecker(keystore::Engine* engine, keystore::Clock* clock)
     : engine_(engine), clock_(clock), worker_(kMaxQueued) {}
 
 bool EngineChecker::Start(Done done) {
-  return worker_.Run([this, done = std::move(done)]() mutable { std::move(done)(CheckNow()); });
+  return worker_.Run([this, done = std::move(done)]() mutable {
+    if (stopping_) {
+      return std::move(done)(
+          absl::CancelledError("the server is stopping; ask again when it is back"));
+    }
+    std::move(done)(CheckNow());
+  });
 }
 
 EngineChecker::Result EngineChecker::CheckNow() {

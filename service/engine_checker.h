@@ -3,9 +3,11 @@
 #ifndef IDEMPOTENCY_SERVICE_ENGINE_CHECKER_H_
 #define IDEMPOTENCY_SERVICE_ENGINE_CHECKER_H_
 
+#include <atomic>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
 #include "keystore/clock.h"
 #include "keystore/core/time.h"
 #include "keystore/engine/engine.h"
@@ -18,29 +20,34 @@ namespace idempotency::service {
 // synchronised. A pure function.
 std::vector<keystore::Finding> JudgeClock(const core::Now& now, bool synchronised);
 
-// Thread safety: all methods may be called from any thread. Destroying it waits for checks that
-// were begun, and for those that wait for their turn.
+// Thread safety: all methods may be called from any thread. Destroying it waits for the check that
+// was begun; those that wait for their turn are told that they get none.
 class EngineChecker {
  public:
   struct Result {
     keystore::EngineCheck check;
     core::Time time;
   };
-  using Done = absl::AnyInvocable<void(Result) &&>;
+  using Done = absl::AnyInvocable<void(absl::StatusOr<Result>) &&>;
 
   // Both must outlive it.
   EngineChecker(keystore::Engine* engine, keystore::Clock* clock);
+  ~EngineChecker() { Stop(); }
   EngineChecker(const EngineChecker&) = delete;
   EngineChecker& operator=(const EngineChecker&) = delete;
 
-  // One after the other; `done` runs on the checker's thread. False where too many wait.
+  // One after the other; `done` runs on the checker's thread, with CANCELLED where the server stops
+  // first. False where too many wait.
   [[nodiscard]] bool Start(Done done);
+  // From now on no check is begun.
+  void Stop() { stopping_ = true; }
 
  private:
   Result CheckNow();
 
   keystore::Engine* const engine_;
   keystore::Clock* const clock_;
+  std::atomic<bool> stopping_{false};
   Worker worker_;
 };
 

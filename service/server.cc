@@ -178,6 +178,7 @@ void Server::Drain() {
   if (std::exchange(drained_, true)) return;
   SetServing(false);
   if (backups_ != nullptr) backups_->Stop();
+  if (checker_ != nullptr) checker_->Stop();
   if (store_ != nullptr) store_->Drain();
   pipelines_.Drain();
   if (desk_ != nullptr) desk_->calls()->AwaitNone(options_.shutdown_timeout);
@@ -187,6 +188,7 @@ void Server::Drain() {
   // By now nobody but the timers can find that the engine has died.
   if (ticker_ != nullptr) ticker_->Stop();
   worker_.reset();
+  checker_.reset();
   health_ = nullptr;
   grpc_server_.reset();
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "grpcpp/support/server_callback.h"
 #include "idempotency/engine/v1/engine_service.grpc.pb.h"
 #include "service/engine_checker.h"
@@ -54,9 +55,9 @@ class CheckEngineCall final : public StoreCall {
 
  private:
   void Act() override {
-    const bool begun = checker_->Start([this](const EngineChecker::Result& result) {
-      Fill(result, response_);
-      End(absl::OkStatus());
+    const bool begun = checker_->Start([this](const absl::StatusOr<EngineChecker::Result>& result) {
+      if (result.ok()) Fill(*result, response_);
+      End(result.status());
     });
     if (begun) return;
     End(absl::ResourceExhaustedError(

@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/notification.h"
 #include "tests/keystore/engine/findings.h"
 
@@ -48,9 +50,9 @@ TEST(EngineChecker, TellsWhatTheEngineFoundAndThenOfTheClock) {
   core::Time time;
   absl::Notification ended;
   EngineChecker checker(&engine, &clock);
-  ASSERT_TRUE(checker.Start([&](const EngineChecker::Result& result) {
-    for (const keystore::Finding& finding : result.check.findings) ids.push_back(finding.id);
-    time = result.time;
+  ASSERT_TRUE(checker.Start([&](const absl::StatusOr<EngineChecker::Result>& result) {
+    for (const keystore::Finding& finding : result->check.findings) ids.push_back(finding.id);
+    time = result->time;
     ended.Notify();
   }));
   ended.WaitForNotification();
@@ -58,26 +60,34 @@ TEST(EngineChecker, TellsWhatTheEngineFoundAndThenOfTheClock) {
   EXPECT_EQ(time, kThen);
 }
 
-TEST(EngineChecker, OneAtATimeAFewInLineAndNoMore) {
+TEST(EngineChecker, OneAtATimeAFewInLineAndNoMoreWhereTheServerStops) {
   SlowEngine engine;
   keystore::ManualClock clock(kThen);
-  std::atomic<int> ended{0};
+  std::atomic<int> told{0};
+  std::atomic<int> cancelled{0};
   int taken = 0;
   {
     EngineChecker checker(&engine, &clock);
     const auto start = [&] {
-      return checker.Start([&](const EngineChecker::Result&) { ++ended; });
+      return checker.Start([&](const absl::StatusOr<EngineChecker::Result>& result) {
+        ++(result.ok() ? told : cancelled);
+        EXPECT_TRUE(result.ok() || absl::IsCancelled(result.status())) << result.status();
+      });
     };
-    while (taken < 100 && start()) ++taken;
+    ASSERT_TRUE(start());
+    while (engine.begun == 0) std::this_thread::yield();
+    for (taken = 1; taken < 100 && start();) ++taken;
     EXPECT_GE(taken, 2);
     EXPECT_LT(taken, 10) << "they wait for their turn without end";
-    while (engine.begun == 0) std::this_thread::yield();
     EXPECT_EQ(engine.begun, 1);
-    EXPECT_EQ(ended, 0);
+    EXPECT_EQ(told + cancelled, 0);
+    checker.Stop();
     engine.finish.Notify();
   }
-  // Whoever was taken is answered.
-  EXPECT_EQ(ended, taken);
+  // Whoever was taken is answered; what had begun went on.
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(cancelled, taken - 1);
+  EXPECT_EQ(engine.begun, 1);
 }
 
 TEST(EngineChecker, OfTheClock) {
