@@ -81,32 +81,45 @@ TEST(EngineCheckE2e, OfADisk) {
 TEST(EngineCheckE2e, OfAnEtcdThatIsOld) {
   const EtcdCluster etcd(1);
   ServerProcess server({"--engine=etcd", "--etcd_endpoints=" + etcd.endpoints_flag()});
-  const Told told = RunCheck(server, "--output=json");
-  const CheckEngineResponse response = Parse(told);
+  // Where the machine is slow etcd may answer too late, and is asked again.
+  Told told;
+  CheckEngineResponse response;
+  EXPECT_TRUE(BecomesTrue([&] {
+    told = RunCheck(server, "--output=json");
+    response = Parse(told);
+    return SeverityOf(response, "etcd.version") == engine::v1::SEVERITY_GUARANTEE_FAILS &&
+           SeverityOf(response, "etcd.members") == engine::v1::SEVERITY_WARNING;
+  })) << told.out;
   EXPECT_EQ(response.engine(), "etcd");
   EXPECT_THAT(response.version(), HasSubstr("3.4."));
-  EXPECT_EQ(SeverityOf(response, "etcd.version"), engine::v1::SEVERITY_GUARANTEE_FAILS);
-  EXPECT_EQ(SeverityOf(response, "etcd.members"), engine::v1::SEVERITY_WARNING);
   EXPECT_EQ(SeverityOf(response, "etcd.clock"), engine::v1::SEVERITY_NOT_CHECKED);
   EXPECT_TRUE(IsOfAnyStore(response));
   EXPECT_EQ(told.exit_code, kGuaranteeFails);
   // For people: the worst first, and what to do about it.
-  const Told table = RunCheck(server);
+  Told table;
+  EXPECT_TRUE(BecomesTrue([&] {
+    table = RunCheck(server);
+    const size_t worst = table.out.find("FAILS A GUARANTEE     etcd.version");
+    const size_t warning = table.out.find("WARNING               etcd.members");
+    return worst != std::string::npos && warning != std::string::npos && worst < warning;
+  })) << table.out;
   EXPECT_EQ(table.exit_code, kGuaranteeFails);
-  EXPECT_THAT(table.out, HasSubstr("FAILS A GUARANTEE     etcd.version"));
   EXPECT_THAT(table.out, HasSubstr("upgrade every member to 3.5.28, 3.6.9 or newer"));
-  EXPECT_LT(table.out.find("etcd.version"), table.out.find("etcd.members"));
 }
 
 TEST(EngineCheckE2e, OfAPostgresThatIsToldNotToSync) {
   const PostgresServer postgres;
   ServerProcess server({"--engine=postgres", "--postgres_uri=" + postgres.TcpUri("idempotency")});
-  const Told before = RunCheck(server, "--output=json");
-  const CheckEngineResponse response = Parse(before);
+  Told before;
+  CheckEngineResponse response;
+  EXPECT_TRUE(BecomesTrue([&] {
+    before = RunCheck(server, "--output=json");
+    response = Parse(before);
+    return SeverityOf(response, "postgres.standby") == engine::v1::SEVERITY_WARNING;
+  })) << before.out;
   EXPECT_EQ(response.engine(), "postgres");
   EXPECT_THAT(response.version(), HasSubstr("PostgreSQL 15"));
   EXPECT_EQ(SeverityOf(response, "postgres.fsync"), engine::v1::SEVERITY_OK);
-  EXPECT_EQ(SeverityOf(response, "postgres.standby"), engine::v1::SEVERITY_WARNING);
   EXPECT_TRUE(IsOfAnyStore(response));
   EXPECT_EQ(before.exit_code, 0) << before.out;
   static_cast<void>(postgres.Sql("ALTER SYSTEM SET fsync = off"));

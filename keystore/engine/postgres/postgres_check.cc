@@ -54,8 +54,6 @@ constexpr NamedCheck kClock("postgres.clock",
                             "clocks that are further apart "
                             "end leases too early or too late.");
 
-// Without a byte for so long, there is no answer.
-constexpr core::Duration kReplyTimeout = std::chrono::seconds(4);
 constexpr int64_t kSyncFailuresAreFatal = 120'000;
 constexpr int64_t kOldestSupported = 150'000;
 
@@ -375,7 +373,7 @@ PostgresCheckFacts GatherFacts(const PostgresOptions& options,
   PostgresCheckFacts facts{.connections = options.connections + kPostgresOwnConnections,
                            .clock_skew = options.clock_skew};
   PgOptions looking{.application_name = "idempotencyd check",
-                    .reply_timeout = std::min(options.reply_timeout, kReplyTimeout),
+                    .reply_timeout = options.look_timeout,
                     .allow_plaintext = options.allow_plaintext};
   auto connection = PgConnection::Connect(options.uri, looking);
   facts.takes_writes = connection.status();

@@ -168,6 +168,7 @@ struct FixtureOn : PostgresFixture {
   explicit FixtureOn(PostgresServer* server) : PostgresFixture(server) {
     options.now = [] { return core::At(ReadKernelTime().wall); };
     postgres.clock_skew = 24h;
+    postgres.look_timeout = 1h;
   }
 };
 
