@@ -36,6 +36,9 @@ struct EngineOptions {
   // Ids of keys that are lost for good: what was sealed with them cannot be read, and everything
   // else of those records can.
   std::vector<std::string> lost_response_keys;
+  // What is sealed with any other key that is missing counts as a record that cannot be read, and
+  // not as one whose response was omitted: for whoever must not take the one for the other.
+  bool demand_response_keys = false;
   // Fills the bytes with what nobody can guess; from any thread. Needed where there are keys.
   std::function<void(char* bytes, size_t size)> random_bytes;
   // The guarded clock, for the compaction filter. Must outlive the engine.

@@ -10,16 +10,32 @@
 namespace idempotency::keystore {
 
 absl::StatusOr<std::shared_ptr<const RecordSealer>> LoadSealer(const EngineOptions& options) {
-  if (options.response_keys.empty()) return std::make_shared<const RecordSealer>();
-  auto keys = KeyRing::Load(options.response_keys);
-  if (!keys.ok()) return keys.status();
-  return std::make_shared<const RecordSealer>(*std::move(keys), options.random_bytes, options.log);
+  std::shared_ptr<const KeyRing> ring = std::make_shared<KeyRing>();
+  if (!options.response_keys.empty()) {
+    auto keys = KeyRing::Load(options.response_keys);
+    if (!keys.ok()) return keys.status();
+    ring = *std::move(keys);
+  } else if (!options.demand_response_keys) {
+    return std::make_shared<const RecordSealer>();
+  }
+  if (!options.demand_response_keys) {
+    return std::make_shared<const RecordSealer>(std::move(ring), options.random_bytes, options.log);
+  }
+  return std::make_shared<const RecordSealer>(std::move(ring), options.random_bytes, options.log,
+                                              options.lost_response_keys);
 }
 
 RecordSealer::RecordSealer() : RecordSealer(std::make_shared<KeyRing>(), nullptr, nullptr) {}
 
 RecordSealer::RecordSealer(std::shared_ptr<const KeyRing> keys, RandomBytes random, SealerLog log)
     : keys_(std::move(keys)), random_(std::move(random)), log_(std::move(log)) {}
+
+RecordSealer::RecordSealer(std::shared_ptr<const KeyRing> keys, RandomBytes random, SealerLog log,
+                           std::vector<std::string> lost)
+    : keys_(std::move(keys)),
+      random_(std::move(random)),
+      log_(std::move(log)),
+      lost_(std::move(lost)) {}
 
 bool RecordSealer::Encode(std::string_view stored_key, const core::Record& record,
                           std::string* out) const {
@@ -37,8 +53,13 @@ bool RecordSealer::Encode(std::string_view stored_key, const core::Record& recor
 std::optional<OpenedRecord> RecordSealer::Decode(std::string_view stored_key,
                                                  std::string_view bytes) const {
   std::optional<OpenedRecord> opened = OpenRecord(bytes, stored_key, *keys_);
-  if (opened.has_value() && opened->key_missing) NoteMissing(opened->key_id);
-  return opened;
+  if (!opened.has_value() || !opened->key_missing) return opened;
+  NoteMissing(opened->key_id);
+  return MayBeMissing(opened->key_id) ? std::move(opened) : std::nullopt;
+}
+
+bool RecordSealer::MayBeMissing(std::string_view key_id) const {
+  return !lost_.has_value() || std::find(lost_->begin(), lost_->end(), key_id) != lost_->end();
 }
 
 void RecordSealer::NoteMissing(std::string_view key_id) const {

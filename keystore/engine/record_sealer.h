@@ -34,6 +34,9 @@ class RecordSealer {
   RecordSealer();
   // `random` may be unset where `keys` has no current one.
   RecordSealer(std::shared_ptr<const KeyRing> keys, RandomBytes random, SealerLog log);
+  // As above; where a key is missing that is not among `lost`, the record cannot be read.
+  RecordSealer(std::shared_ptr<const KeyRing> keys, RandomBytes random, SealerLog log,
+               std::vector<std::string> lost);
 
   const KeyRing& keys() const { return *keys_; }
 
@@ -45,10 +48,13 @@ class RecordSealer {
 
  private:
   void NoteMissing(std::string_view key_id) const;
+  bool MayBeMissing(std::string_view key_id) const;
 
   const std::shared_ptr<const KeyRing> keys_;
   const RandomBytes random_;
   const SealerLog log_;
+  // Unset: any key may be missing.
+  const std::optional<std::vector<std::string>> lost_;
   mutable absl::Mutex mutex_;
   mutable std::vector<std::string> noted_ ABSL_GUARDED_BY(mutex_);
 };
