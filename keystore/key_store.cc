@@ -80,6 +80,7 @@ class KeyStore::Impl {
     shared_.observer = observer == nullptr ? NoObserver() : observer;
     shared_.options = std::move(options);
     shared_.traits = engine->traits();
+    shared_.traits.lost_before = std::max(shared_.traits.lost_before, shared_.options.lost_before);
     const size_t lanes = std::max<size_t>(shared_.options.lanes, 1);
     for (size_t i = 0; i < lanes; ++i) lanes_.push_back(std::make_unique<Lane>(&shared_));
     shared_.tenants.AskBytesOf(

@@ -108,6 +108,9 @@ struct KeyStoreOptions {
   core::StepFunction step = &core::Step;  // tests plant wrong ones
   // Whether open records of a namespace that time has made absent may be given up. Unset: all.
   std::function<bool(std::string_view name_space)> may_reclaim;
+  // Of what was done before, the store may know nothing, besides what the engine says of that
+  // (Traits::lost_before). Unset: it has lost nothing.
+  core::Time lost_before;
 };
 
 // Which records List returns; states are as observed now.

@@ -14,6 +14,7 @@
 #include "service/exporter/http_listener.h"
 #include "service/log.h"
 #include "service/offline_progress.h"
+#include "service/transfer_mode.h"
 
 namespace idempotency::service {
 namespace {
@@ -161,6 +162,11 @@ constexpr Row kRows[] = {
      "Do not serve: make the store --data_dir, which must not be there yet, out of the backup\n"
      "of this id, or `latest`, and exit. What was pending in it becomes UNRESOLVED; operations\n"
      "begun before now of which it knows nothing are TOO_OLD where operation_age shows it."},
+    {"transfer", &Flags::transfer,
+     "Serve only to move all records to another engine: export answers idempotencyctl export, and\n"
+     "what only reads; import answers idempotencyctl import alone. Every call that would change a\n"
+     "record is refused as UNAVAILABLE, and nothing that has expired is removed. Stop all other\n"
+     "servers of the same store first."},
     {"progress", &Flags::progress,
      "How far --verify_backup, --restore_backup and --rewrap are: auto is a line that is\n"
      "written over where standard error is a terminal, and else lines of the log; always is\n"
@@ -339,6 +345,9 @@ absl::Status Check(const Flags& flags) {
   if (flags.tls_min_version != "1.2" && flags.tls_min_version != "1.3") {
     return Wrong(
         absl::StrCat("--tls_min_version=", flags.tls_min_version, " is neither 1.3 nor 1.2."));
+  }
+  if (!ParseTransferMode(flags.transfer)) {
+    return Wrong(absl::StrCat("--transfer=", flags.transfer, " is neither export nor import."));
   }
   if (!IsProgressMode(flags.progress)) {
     return Wrong(

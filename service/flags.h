@@ -60,6 +60,7 @@ struct Flags {
   int backups_kept = 7;
   std::string verify_backup;
   std::string restore_backup;
+  std::string transfer;
   std::string progress = "auto";
   bool core_dumps = false;
   bool version = false;

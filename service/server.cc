@@ -11,6 +11,7 @@
 #include "grpcpp/impl/server_builder_plugin.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
+#include "keystore/engine/transfer/import_mark.h"
 #include "service/front/services.h"
 #include "service/listen_address.h"
 
@@ -21,17 +22,19 @@ constexpr char kServiceName[] = "idempotency.v1.IdempotencyService";
 constexpr char kAdminServiceName[] = "idempotency.v1.IdempotencyAdminService";
 constexpr char kBackupServiceName[] = "idempotency.backup.v1.BackupService";
 constexpr char kEngineServiceName[] = "idempotency.engine.v1.EngineService";
+constexpr char kTransferServiceName[] = "idempotency.transfer.v1.TransferService";
 
 // Lists that wait for their turn; more are told to come back.
 constexpr size_t kMaxQueuedWork = 64;
-keystore::KeyStoreOptions StoreOptions(const ConfigHolder* config) {
+
+keystore::KeyStoreOptions StoreOptions(const ConfigHolder* config, bool moves) {
   const ServerLimits& limits = config->Get()->limits();
   keystore::KeyStoreOptions options;
   options.max_queued_commands = limits.max_queued_commands;
   options.max_waiters = limits.max_waiters;
   options.max_waiters_per_key = limits.max_waiters_per_key;
-  options.may_reclaim = [config](std::string_view name_space) {
-    return config->Get()->Accepts(name_space);
+  options.may_reclaim = [config, moves](std::string_view name_space) {
+    return !moves && config->Get()->Accepts(name_space);
   };
   return options;
 }
@@ -91,12 +94,21 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerParts parts, ServerO
 }
 
 absl::Status Server::StartStore() {
+  const bool moves = options_.transfer != TransferMode::kOff;
+  keystore::KeyStoreOptions store_options = StoreOptions(parts_.config, moves);
+  if (!moves) {
+    const absl::StatusOr<core::Time> lost_before = keystore::CheckImported(parts_.engine.get());
+    if (!lost_before.ok()) return lost_before.status();
+    store_options.lost_before = *lost_before;
+  }
   store_ = std::make_unique<keystore::KeyStore>(parts_.engine.get(), parts_.clock, &activity_,
-                                                StoreOptions(parts_.config));
+                                                std::move(store_options));
   worker_ = std::make_unique<Worker>(kMaxQueuedWork);
   backups_ = std::make_unique<BackupKeeper>(parts_.engine.get(), parts_.metrics,
                                             options_.backup_dir, options_.backups_kept);
   checker_ = std::make_unique<EngineChecker>(parts_.engine.get(), parts_.clock);
+  transfers_ = std::make_unique<TransferKeeper>(parts_.engine.get(), parts_.clock,
+                                                options_.transfer, options_.engine_name);
   ticker_ = std::make_unique<Ticker>(
       store_.get(), parts_.clock,
       Ticker::Hooks{[this](core::Time now) { OnSecond(now); },
@@ -110,11 +122,12 @@ absl::Status Server::StartStore() {
 absl::Status Server::StartListening() {
   const AccessPolicy* const access = parts_.access != nullptr ? parts_.access : &ruled_access_;
   desk_ = std::make_unique<FrontDesk>(store_.get(), parts_.clock, parts_.config, access, &activity_,
-                                      parts_.authenticator, parts_.audit);
+                                      parts_.authenticator, parts_.audit, options_.transfer);
   service_ = MakeIdempotencyService(desk_.get(), &pipelines_);
   admin_service_ = MakeAdminService(desk_.get(), worker_.get());
   backup_service_ = MakeBackupService(desk_.get(), backups_.get(), worker_.get());
   engine_service_ = MakeEngineService(desk_.get(), checker_.get());
+  transfer_service_ = MakeTransferService(desk_.get(), transfers_.get());
   auto listener = Listener::Open(options_.listen, options_.connections, parts_.log);
   if (!listener.ok()) return listener.status();
   listener_ = std::move(*listener);
@@ -124,6 +137,7 @@ absl::Status Server::StartListening() {
   builder.RegisterService(admin_service_.get());
   builder.RegisterService(backup_service_.get());
   builder.RegisterService(engine_service_.get());
+  builder.RegisterService(transfer_service_.get());
   if (desk_->identifies()) builder.SetOption(std::make_unique<WithoutReflection>());
   listener_->AddTo(&builder, parts_.credentials != nullptr ? parts_.credentials
                                                            : grpc::InsecureServerCredentials());
@@ -147,7 +161,9 @@ ServerReading Server::Read() const {
                        .now = parts_.clock->Read()};
 }
 
-void Server::SetServing(bool serving) {
+void Server::SetServing(bool alive) {
+  // Callers are to go elsewhere, or to wait, while records are moved.
+  const bool serving = alive && options_.transfer == TransferMode::kOff;
   serving_ = serving;
   grpc::HealthCheckServiceInterface* const health = health_.load();
   if (health == nullptr) return;
@@ -155,6 +171,7 @@ void Server::SetServing(bool serving) {
        {"", kServiceName, kAdminServiceName, kBackupServiceName, kEngineServiceName}) {
     health->SetServingStatus(name, serving);
   }
+  health->SetServingStatus(kTransferServiceName, alive);
 }
 
 void Server::OnEngineDead() {
@@ -179,6 +196,7 @@ void Server::Drain() {
   SetServing(false);
   if (backups_ != nullptr) backups_->Stop();
   if (checker_ != nullptr) checker_->Stop();
+  if (transfers_ != nullptr) transfers_->Stop();
   if (store_ != nullptr) store_->Drain();
   pipelines_.Drain();
   if (desk_ != nullptr) desk_->calls()->AwaitNone(options_.shutdown_timeout);

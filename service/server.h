@@ -40,6 +40,8 @@
 #include "service/metrics.h"
 #include "service/ruled_access.h"
 #include "service/ticker.h"
+#include "service/transfer_keeper.h"
+#include "service/transfer_mode.h"
 #include "service/worker.h"
 
 namespace idempotency::service {
@@ -77,6 +79,10 @@ struct ServerOptions {
   // Where backups are taken to, and how many are kept; empty: none are taken.
   std::string backup_dir;
   size_t backups_kept = 7;
+  // Not off: callers are told to come back later, and health says so.
+  TransferMode transfer = TransferMode::kOff;
+  // What --engine calls the engine; told with what is exported.
+  std::string engine_name;
   // How long calls may take to leave when the service stops.
   absl::Duration shutdown_timeout = absl::Seconds(5);
 };
@@ -96,7 +102,8 @@ struct ServerReading {
 class Server {
  public:
   // INVALID_ARGUMENT for an address that is not allowed; UNAVAILABLE where the store cannot be
-  // read or the address cannot be listened on.
+  // read or the address cannot be listened on; FAILED_PRECONDITION where it is to be served and is
+  // only a part of what was being imported.
   static absl::StatusOr<std::unique_ptr<Server>> Start(ServerParts parts, ServerOptions options);
 
   // Drains, if nobody has yet.
@@ -128,7 +135,7 @@ class Server {
 
   absl::Status StartStore();
   absl::Status StartListening();
-  void SetServing(bool serving);
+  void SetServing(bool alive);
   void OnEngineDead();
   void OnSecond(core::Time now);
 
@@ -140,6 +147,7 @@ class Server {
   std::unique_ptr<Worker> worker_;
   std::unique_ptr<BackupKeeper> backups_;
   std::unique_ptr<EngineChecker> checker_;
+  std::unique_ptr<TransferKeeper> transfers_;
   std::unique_ptr<Ticker> ticker_;
   std::unique_ptr<FrontDesk> desk_;
   PipelineRegistry pipelines_;
@@ -147,6 +155,7 @@ class Server {
   std::unique_ptr<grpc::Service> admin_service_;
   std::unique_ptr<grpc::Service> backup_service_;
   std::unique_ptr<grpc::Service> engine_service_;
+  std::unique_ptr<grpc::Service> transfer_service_;
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<grpc::Server> grpc_server_;
   // Of grpc_server_; null while there is none.

@@ -60,6 +60,10 @@ std::string_view Name(Verb verb) {
       return "list_backups";
     case Verb::kCheckEngine:
       return "check_engine";
+    case Verb::kExportRecords:
+      return "export_records";
+    case Verb::kImportRecords:
+      return "import_records";
   }
   return "unknown";
 }

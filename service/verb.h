@@ -31,8 +31,10 @@ enum class Verb : uint8_t {
   kCreateBackup,
   kListBackups,
   kCheckEngine,
+  kExportRecords,
+  kImportRecords,
 };
-inline constexpr size_t kVerbs = static_cast<size_t>(Verb::kCheckEngine) + 1;
+inline constexpr size_t kVerbs = static_cast<size_t>(Verb::kImportRecords) + 1;
 
 // For example "mark_unresolved".
 std::string_view Name(Verb verb);

@@ -129,6 +129,9 @@ Admission FrontDesk::AdmitAs(const Caller& caller, Verb verb, Permission permiss
   if (!access_->Allows(caller.principal, permission, id.namespace_(), id.scope())) {
     return Denied(caller, verb, id.namespace_(), id.scope(), id.key());
   }
+  if (auto failure = RefuseWhileMoving(verb)) {
+    return Refused(caller, verb, *std::move(failure), id.namespace_());
+  }
   if (!request->has_id()) return Refused(caller, verb, ToFailure(FieldError{"id", kIdRequired}));
   Checked<core::Key> checked_key = CheckId(request->mutable_id());
   if (!checked_key.ok()) {
@@ -233,10 +236,28 @@ void FrontDesk::Answer(const keystore::Reply& reply, const Ticket& ticket, v1::R
     case Verb::kCreateBackup:
     case Verb::kListBackups:
     case Verb::kCheckEngine:
+    case Verb::kExportRecords:
+    case Verb::kImportRecords:
       failure = Failure{};  // no v1::Command is of these kinds
       break;
   }
   if (failure) *out->mutable_error() = ToError(*failure);
+}
+
+std::optional<Failure> FrontDesk::RefuseWhileMoving(Verb verb) const {
+  if (transfer_ == TransferMode::kOff) return std::nullopt;
+  const bool reads = verb == Verb::kGet || verb == Verb::kInspect || verb == Verb::kList;
+  if (reads && transfer_ == TransferMode::kExport) return std::nullopt;
+  // Nothing was done: whoever sends it again finds the store that was filled.
+  return Failure{
+      core::Reason::kStoreUnavailable,
+      {},
+      transfer_ == TransferMode::kExport
+          ? "The service's records are being moved to another store, and none may change "
+            "meanwhile; send the same call again later."
+          : "The service's store is being filled from another, and may hold only a part "
+            "of it; send the same call again later.",
+      core::kMaxOverloadRetryAfter};
 }
 
 // The core knows neither why a key is refused nor that an id without a scope cannot be there.
@@ -385,6 +406,9 @@ std::variant<keystore::ListFilter, Failure> FrontDesk::AdmitList(
   const std::string& name_space = request.namespace_();
   if (!access_->Allows(caller.principal, Permission::kInspect, name_space, request.scope())) {
     return Denied(caller, Verb::kList, name_space, request.scope());
+  }
+  if (auto failure = RefuseWhileMoving(Verb::kList)) {
+    return Refused(caller, Verb::kList, *std::move(failure), name_space);
   }
   Checked<keystore::ListFilter> filter = CheckListFilter(request);
   if (!filter.ok()) return Refused(caller, Verb::kList, ToFailure(filter.error()), name_space);

@@ -30,6 +30,7 @@
 #include "service/front/held_answers.h"
 #include "service/identity/authenticator.h"
 #include "service/trace_context.h"
+#include "service/transfer_mode.h"
 #include "service/validation.h"
 #include "service/verb.h"
 
@@ -71,17 +72,20 @@ size_t ShownResponseBytes(const keystore::Reply& reply);
 class FrontDesk {
  public:
   // All must outlive it. Without an authenticator nobody has to prove who they are; without an
-  // audit nothing is written of who does what.
+  // audit nothing is written of who does what. While records are moved (`transfer`) what would
+  // change one is refused, and where the store is being filled, what would read one, too.
   FrontDesk(keystore::KeyStore* store, keystore::Clock* clock, const ConfigHolder* config,
             const AccessPolicy* access, Activity* activity,
-            const Authenticator* authenticator = nullptr, AuditLog* audit = nullptr)
+            const Authenticator* authenticator = nullptr, AuditLog* audit = nullptr,
+            TransferMode transfer = TransferMode::kOff)
       : store_(store),
         clock_(clock),
         config_(config),
         access_(access),
         activity_(activity),
         authenticator_(authenticator),
-        audit_(audit) {}
+        audit_(audit),
+        transfer_(transfer) {}
 
   // Whether callers have to prove who they are, so that there is something to identify.
   bool identifies() const { return authenticator_ != nullptr && authenticator_->required(); }
@@ -175,6 +179,8 @@ class FrontDesk {
   template <typename Request>
   Admission AdmitAs(const Caller& caller, Verb verb, Permission permission, Request* request) const;
 
+  // Why a verb that names an operation is not for now; nothing where it is.
+  std::optional<Failure> RefuseWhileMoving(Verb verb) const;
   Failure Explain(Failure failure, const Ticket& ticket, const keystore::Reply& reply) const;
   // Nobody may know more of it than that: tells log, metrics and audit.
   Failure Denied(const Caller& caller, Verb verb, std::string_view name_space,
@@ -187,6 +193,7 @@ class FrontDesk {
   Activity* const activity_;
   const Authenticator* const authenticator_;
   AuditLog* const audit_;
+  const TransferMode transfer_;
   mutable keystore::Outstanding calls_;
   mutable HeldAnswers held_answers_;
 };

@@ -10,6 +10,7 @@
 #include "service/engine_checker.h"
 #include "service/front/front_desk.h"
 #include "service/front/pipeline_call.h"
+#include "service/transfer_keeper.h"
 #include "service/worker.h"
 
 namespace idempotency::service {
@@ -22,6 +23,7 @@ std::unique_ptr<grpc::Service> MakeAdminService(const FrontDesk* desk, Worker* w
 std::unique_ptr<grpc::Service> MakeBackupService(const FrontDesk* desk, BackupKeeper* keeper,
                                                  Worker* worker);
 std::unique_ptr<grpc::Service> MakeEngineService(const FrontDesk* desk, EngineChecker* checker);
+std::unique_ptr<grpc::Service> MakeTransferService(const FrontDesk* desk, TransferKeeper* keeper);
 
 }  // namespace idempotency::service
 

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "keystore/clock.h"
 #include "keystore/engine/open_any_engine.h"
 #include "prometheus/text_serializer.h"
@@ -80,6 +81,7 @@ absl::Status Daemon::Start() {
               {"listen", flags_.listen},
               {"port", server_->port()},
               {"engine", flags_.engine},
+              {"transfer", flags_.transfer},
               {"data_dir", setup_->data_dir()},
               {"config", flags_.config},
               {"tls", tls_ != nullptr},
@@ -95,6 +97,7 @@ absl::Status Daemon::AuditOverrides() {
   std::string overrides;
   if (flags_.accept_loss != 0) absl::StrAppend(&overrides, "--accept_loss=", flags_.accept_loss);
   if (flags_.trust_clock) absl::StrAppend(&overrides, " --trust_clock");
+  if (!flags_.transfer.empty()) absl::StrAppend(&overrides, " --transfer=", flags_.transfer);
   if (!flags_.lost_response_keys.empty()) {
     absl::StrAppend(&overrides, " --lost_response_keys=", flags_.lost_response_keys);
   }
@@ -194,6 +197,13 @@ ServerOptions Daemon::Options() const {
   options.clock_mark_path = setup_->clock_mark_path();
   options.backup_dir = flags_.backup_dir;
   options.backups_kept = static_cast<size_t>(flags_.backups_kept);
+  // Checked with the flags.
+  options.transfer = ParseTransferMode(flags_.transfer).value_or(TransferMode::kOff);
+  options.engine_name = flags_.engine;
+  // A large store takes longer than any connection may otherwise live.
+  if (options.transfer != TransferMode::kOff) {
+    options.transport.max_connection_age = absl::ZeroDuration();
+  }
   return options;
 }
 

@@ -114,10 +114,13 @@ keystore::EngineOptions Setup::StoreOptions() {
   options.accept_loss = static_cast<uint64_t>(flags_.accept_loss);
   options.response_keys = flags_.response_keys;
   options.lost_response_keys = absl::StrSplit(flags_.lost_response_keys, ',', absl::SkipEmpty());
+  // What is moved must not lack what is only sealed; and stays as it is meanwhile.
+  const bool moves = !flags_.transfer.empty();
+  options.demand_response_keys = moves;
   options.random_bytes = random_bytes_;
   options.now = [this] { return clock_->Read(); };
-  options.may_reclaim = [this](std::string_view name_space) {
-    return config_ != nullptr && config_->Get()->Accepts(name_space);
+  options.may_reclaim = [this, moves](std::string_view name_space) {
+    return !moves && config_ != nullptr && config_->Get()->Accepts(name_space);
   };
   options.on_body_omitted = [this](std::string_view name_space) {
     metrics_.OnBodyOmitted(config_->Get()->PolicyFor(name_space)->tally.row);

@@ -60,6 +60,8 @@ void ServiceFixture::Start() {
   if (options_.adjust) options_.adjust(&parts);
   service::ServerOptions options;
   options.listen = options_.listen;
+  options.transfer = options_.transfer;
+  options.engine_name = options_.data_dir.empty() ? "memory" : "rocksdb";
   auto server = service::Server::Start(std::move(parts), options);
   ASSERT_TRUE(server.ok()) << server.status();
   server_ = std::move(*server);

@@ -76,6 +76,7 @@ class ServiceFixture {
     const service::AccessPolicy* access = nullptr;
     // Changes what the service is made of, such as who has to prove who they are.
     std::function<void(service::ServerParts*)> adjust;
+    service::TransferMode transfer = service::TransferMode::kOff;
     // unix:/path, or a loopback address.
     std::string listen = "127.0.0.1:0";
     // Of the fixture's own calls; null: plaintext.

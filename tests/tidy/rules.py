@@ -58,7 +58,7 @@ LAYERS = [
     ("keystore/",
      [r"keystore/core/.*", r"keystore/engine/engine\.h", SHELL, r"absl/.*", r"zlib\.h", SYSTEM]),
     ("service/",
-     [r"service/.*", r"keystore/core/.*", SHELL, r"idempotency/(?:v1|config|backup|engine)/.*",
+     [r"service/.*", r"keystore/core/.*", SHELL, r"idempotency/(?:v1|config|backup|engine|transfer)/.*",
       r"google/rpc/.*",
       PROTOBUF, GRPC, r"absl/.*", r"yaml-cpp/.*", r"spdlog/.*", r"openssl/.*",
       r"nlohmann/.*", r"prometheus/.*", r"civetweb\.h", SYSTEM]),
@@ -84,8 +84,9 @@ LAYERS = [
 
 # Who opens an engine, or has it copied: nobody else in the service knows that there are several.
 ENGINE_OPENERS = re.compile(
-    r"service/(?:flags|server|backup_keeper|engine_checker|front/backup_service|process/\w+)\.(?:cc|h)")
-ENGINE_HEADERS = re.compile(r"keystore/engine/(?:open_any_engine|open_engine|engine|engine_check|backup|backup_values)\.h")
+    r"service/(?:flags|server|(?:backup|transfer)_keeper|engine_checker|front/(?:backup|transfer)_service|process/\w+)\.(?:cc|h)")
+ENGINE_HEADERS = re.compile(
+    r"keystore/engine/(?:open_any_engine|open_engine|engine|engine_check|backup|backup_values|transfer/\w+)\.h")
 
 # --- Calls --------------------------------------------------------------------------------------
 

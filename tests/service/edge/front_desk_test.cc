@@ -39,8 +39,9 @@ class FrontDeskTest : public testing::Test {
         clock_(core::Time(seconds(1'800'000'000))),
         config_(*ConfigHolder::Open("")) {}
 
-  FrontDesk Desk(const AccessPolicy* access) {
-    return FrontDesk(nullptr, &clock_, config_.get(), access, &activity_);
+  FrontDesk Desk(const AccessPolicy* access, TransferMode transfer = TransferMode::kOff) {
+    return FrontDesk(nullptr, &clock_, config_.get(), access, &activity_, nullptr, nullptr,
+                     transfer);
   }
 
   template <typename Request>
@@ -79,6 +80,77 @@ TEST_F(FrontDeskTest, AsksForAccessBeforeAnythingElse) {
   const auto list = desk.AdmitList(Caller{}, v1::ListOperationsRequest{});
   ASSERT_TRUE(std::holds_alternative<Failure>(list));
   EXPECT_EQ(std::get<Failure>(list).reason, core::Reason::kAccessDenied);
+}
+
+// What one mode lets pass of every verb that names an operation.
+struct LetPass {
+  bool writes = false;
+  bool reads = false;
+};
+
+class FrontDeskWhileMovingTest : public FrontDeskTest {
+ protected:
+  template <typename Request>
+  void Expect(const FrontDesk& desk, bool passes, Request request) {
+    *request.mutable_id() = ValidId();
+    const Admission admission = desk.Admit(Caller{}, &request);
+    const auto* failure = std::get_if<Failure>(&admission);
+    ASSERT_EQ(failure == nullptr, passes) << Request::descriptor()->name();
+    if (passes) return;
+    EXPECT_EQ(failure->reason, core::Reason::kStoreUnavailable) << Request::descriptor()->name();
+    EXPECT_NE(failure->message.find("send the same call again later"), std::string::npos);
+    EXPECT_TRUE(failure->retry_after.has_value());
+  }
+
+  void Expect(const FrontDesk& desk, const LetPass& passes) {
+    Expect(desk, passes.writes, ValidReserve());
+    v1::RenewRequest renew;
+    renew.set_fencing_token(7);
+    Expect(desk, passes.writes, renew);
+    Expect(desk, passes.writes, ValidComplete());
+    v1::ReleaseRequest release;
+    release.set_fencing_token(7);
+    Expect(desk, passes.writes, release);
+    v1::MarkUnresolvedRequest mark;
+    mark.set_fencing_token(7);
+    mark.set_cause(v1::UNRESOLVED_CAUSE_TIMEOUT);
+    Expect(desk, passes.writes, mark);
+    Expect(desk, passes.writes, ValidResolve());
+    v1::DeleteOperationRequest erase;
+    erase.set_actor("alice");
+    erase.set_reason("a test");
+    Expect(desk, passes.writes, erase);
+    Expect(desk, passes.reads, v1::GetOperationRequest());
+    Expect(desk, passes.reads, v1::InspectOperationRequest());
+    v1::ListOperationsRequest list;
+    list.set_namespace_("payments");
+    EXPECT_EQ(std::holds_alternative<keystore::ListFilter>(desk.AdmitList(Caller{}, list)),
+              passes.reads);
+  }
+};
+
+TEST_F(FrontDeskWhileMovingTest, NothingIsRefusedWhereNothingMoves) {
+  Expect(Desk(&allow_all_), {.writes = true, .reads = true});
+}
+
+TEST_F(FrontDeskWhileMovingTest, OnlyReadsPassWhileTheStoreIsExported) {
+  Expect(Desk(&allow_all_, TransferMode::kExport), {.writes = false, .reads = true});
+}
+
+TEST_F(FrontDeskWhileMovingTest, NothingIsAnsweredFromAStoreThatIsFilled) {
+  Expect(Desk(&allow_all_, TransferMode::kImport), {.writes = false, .reads = false});
+}
+
+TEST_F(FrontDeskWhileMovingTest, WhoMayNotLearnsNothingOfIt) {
+  EXPECT_EQ(Refusal(Desk(&deny_all_, TransferMode::kExport), ValidReserve()).reason,
+            core::Reason::kAccessDenied);
+}
+
+TEST_F(FrontDeskWhileMovingTest, CommandsOfABatchAreRefusedToo) {
+  const FrontDesk desk = Desk(&allow_all_, TransferMode::kExport);
+  v1::Command command;
+  *command.mutable_complete() = ValidComplete();
+  EXPECT_EQ(Refusal(desk, command).reason, core::Reason::kStoreUnavailable);
 }
 
 TEST_F(FrontDeskTest, MakesARequestForTheKeyStore) {

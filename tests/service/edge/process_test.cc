@@ -77,6 +77,7 @@ TEST(FlagsTest, AreRefusedWithTheReason) {
       {{"--min_ping_interval_s=0"}, "out of range"},
       {{"--trust_clock=perhaps"}, "--trust_clock=perhaps"},
       {{"--engine=floppy"}, "--engine=floppy"},
+      {{"--transfer=away"}, "--transfer=away is neither export nor import"},
       {{"--progress=often"}, "--progress=often is none of auto, always and never"},
       {{"--engine=etcd"}, "--etcd_endpoints"},
       {{"--engine=etcd", "--etcd_endpoints=127.0.0.1"}, "HOST:PORT"},

@@ -1,0 +1,276 @@
+// Moving all records out of one server and into another, over the wire.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "idempotency/transfer/v1/transfer_service.grpc.pb.h"
+#include "tests/service/server/commands.h"
+#include "tests/support/service_fixture.h"
+#include "tests/support/temp_directory.h"
+
+namespace idempotency::testing {
+namespace {
+
+namespace wire = transfer::v1;
+using service::TransferMode;
+using ::testing::HasSubstr;
+
+using Stub = wire::TransferService::Stub;
+using Parts = std::vector<wire::ExportRecordsResponse>;
+
+std::unique_ptr<ServiceFixture> Serve(const std::string& data_dir, TransferMode transfer) {
+  ServiceFixture::Options options;
+  options.data_dir = data_dir;
+  options.transfer = transfer;
+  return std::make_unique<ServiceFixture>(std::move(options));
+}
+
+grpc::Status Export(const ServiceFixture& service, Parts* parts) {
+  const std::unique_ptr<Stub> stub = wire::TransferService::NewStub(service.NewChannel());
+  grpc::ClientContext context;
+  const auto reader = stub->ExportRecords(&context, {});
+  wire::ExportRecordsResponse part;
+  while (reader->Read(&part)) parts->push_back(part);
+  return reader->Finish();
+}
+
+// What an import was told, and how it ended.
+struct Told {
+  grpc::Status status;
+  std::optional<wire::ImportSummary> summary;
+  std::optional<wire::ImportConflict> conflict;
+};
+
+Told Import(const ServiceFixture& service, const Parts& parts, bool dry_run = false) {
+  const std::unique_ptr<Stub> stub = wire::TransferService::NewStub(service.NewChannel());
+  grpc::ClientContext context;
+  const auto stream = stub->ImportRecords(&context);
+  for (const wire::ExportRecordsResponse& part : parts) {
+    wire::ImportRecordsRequest request;
+    if (part.has_header()) {
+      *request.mutable_begin()->mutable_header() = part.header();
+      request.mutable_begin()->set_dry_run(dry_run);
+    }
+    if (part.has_chunk()) *request.mutable_chunk() = part.chunk();
+    if (part.has_trailer()) *request.mutable_trailer() = part.trailer();
+    // False where it has ended; the status says why.
+    if (!stream->Write(request)) break;
+  }
+  stream->WritesDone();
+  Told told;
+  wire::ImportRecordsResponse response;
+  while (stream->Read(&response)) {
+    if (response.has_summary()) told.summary = response.summary();
+    if (response.has_conflict()) told.conflict = response.conflict();
+  }
+  told.status = stream->Finish();
+  return told;
+}
+
+class TransferServerTest : public ::testing::Test {
+ protected:
+  std::string source() const { return directory_.file("source"); }
+  std::string target() const { return directory_.file("target"); }
+
+  // A store with an answer, a live lease, and an unknown; the tokens that were given.
+  void MakeSource() {
+    const auto service = Serve(source(), TransferMode::kOff);
+    done_ = Acquire(*service, "done");
+    ASSERT_TRUE(service->Call(&Api::Complete, Complete("done", done_, "the answer")).status.ok());
+    open_ = Acquire(*service, "open");
+    const uint64_t unknown = Acquire(*service, "unknown");
+    ASSERT_TRUE(service->Call(&Api::MarkUnresolved, Mark("unknown", unknown)).status.ok());
+  }
+
+  static uint64_t Acquire(ServiceFixture& service, const std::string& key) {
+    const auto acquired = service.Call(&Api::Reserve, v1::ReserveRequest(Reserve(key)));
+    EXPECT_EQ(acquired.response.outcome(), v1::RESERVE_OUTCOME_ACQUIRED);
+    return acquired.response.lease().fencing_token();
+  }
+
+  Parts MustExport() {
+    Parts parts;
+    const grpc::Status status = Export(*Serve(source(), TransferMode::kExport), &parts);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(parts.size(), 3u);
+    return parts;
+  }
+
+  const TempDirectory directory_;
+  uint64_t done_ = 0;
+  uint64_t open_ = 0;
+};
+
+TEST_F(TransferServerTest, EveryAnswerIsTheSameAfterwards) {
+  MakeSource();
+  const Parts parts = MustExport();
+  ASSERT_EQ(parts.size(), 3u);
+  EXPECT_EQ(parts[0].header().engine(), "rocksdb");
+  EXPECT_GT(parts[0].header().token_floor(), open_);
+  EXPECT_EQ(parts[2].trailer().counts().complete(), 1u);
+  EXPECT_EQ(parts[2].trailer().counts().pending(), 1u);
+  EXPECT_EQ(parts[2].trailer().counts().unresolved(), 1u);
+  {
+    const auto service = Serve(target(), TransferMode::kImport);
+    const Told dry = Import(*service, parts, /*dry_run=*/true);
+    ASSERT_TRUE(dry.status.ok()) << dry.status.error_message();
+    EXPECT_EQ(dry.summary->progress().written(), 3u);
+    for (const uint64_t written : {3u, 0u}) {
+      const Told told = Import(*service, parts);
+      ASSERT_TRUE(told.status.ok()) << told.status.error_message();
+      EXPECT_EQ(told.summary->progress().written(), written);
+      EXPECT_EQ(told.summary->progress().present(), 3u - written);
+      EXPECT_EQ(told.summary->stored().SerializeAsString(), parts[2].trailer().SerializeAsString());
+    }
+  }
+  const auto service = Serve(target(), TransferMode::kOff);
+  const auto replayed = service->Call(&Api::Reserve, Reserve("done", "2"));
+  EXPECT_EQ(replayed.response.outcome(), v1::RESERVE_OUTCOME_COMPLETED);
+  EXPECT_EQ(replayed.response.operation().response().body(), "the answer");
+  EXPECT_EQ(service->Call(&Api::Reserve, Reserve("unknown", "2")).response.outcome(),
+            v1::RESERVE_OUTCOME_UNRESOLVED);
+  EXPECT_EQ(service->Call(&Api::Reserve, Reserve("open", "2")).response.outcome(),
+            v1::RESERVE_OUTCOME_IN_PROGRESS);
+  EXPECT_GT(Acquire(*service, "new"), open_);
+  // Its owner goes on as if nothing had happened, and nobody else's token does.
+  EXPECT_EQ(service->Call(&Api::Complete, Complete("open", open_ + 1)).reason,
+            "UNKNOWN_FENCING_TOKEN");
+  EXPECT_TRUE(service->Call(&Api::Complete, Complete("open", open_)).status.ok());
+}
+
+TEST_F(TransferServerTest, IsRefusedByAServerThatServes) {
+  MakeSource();
+  const Parts parts = MustExport();
+  const auto service = Serve(source(), TransferMode::kOff);
+  Parts none;
+  const grpc::Status exported = Export(*service, &none);
+  EXPECT_EQ(exported.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(exported.error_message(), HasSubstr("--transfer=export"));
+  const grpc::Status imported = Import(*service, parts).status;
+  EXPECT_EQ(imported.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(imported.error_message(), HasSubstr("--transfer=import"));
+  EXPECT_TRUE(service->server()->serving());
+}
+
+TEST_F(TransferServerTest, OneModeIsNotTheOther) {
+  MakeSource();
+  const Parts parts = MustExport();
+  Parts none;
+  EXPECT_EQ(Export(*Serve(target(), TransferMode::kImport), &none).error_code(),
+            grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(Import(*Serve(source(), TransferMode::kExport), parts).status.error_code(),
+            grpc::StatusCode::FAILED_PRECONDITION);
+}
+
+TEST_F(TransferServerTest, CallersAreToComeBackMeanwhile) {
+  MakeSource();
+  const auto service = Serve(source(), TransferMode::kExport);
+  EXPECT_FALSE(service->server()->serving());
+  const auto refused = service->Call(&Api::Complete, Complete("open", open_));
+  EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(refused.reason, "STORE_UNAVAILABLE");
+  EXPECT_GT(refused.Find<google::rpc::RetryInfo>().retry_delay().seconds(), 0);
+  EXPECT_TRUE(service->Call(&Api::GetOperation, Get("done")).status.ok());
+}
+
+TEST_F(TransferServerTest, WhatEndsBeforeItsTrailerIsNotWhole) {
+  MakeSource();
+  Parts parts = MustExport();
+  const wire::ExportRecordsResponse trailer = parts.back();
+  parts.pop_back();
+  const auto service = Serve(target(), TransferMode::kImport);
+  EXPECT_EQ(Import(*service, parts).status.error_code(), grpc::StatusCode::DATA_LOSS);
+  parts.push_back(trailer);
+  const Told told = Import(*service, parts);
+  ASSERT_TRUE(told.status.ok()) << told.status.error_message();
+  EXPECT_EQ(told.summary->progress().present(), 3u);
+}
+
+TEST_F(TransferServerTest, ADamagedHeaderIsRefusedBeforeAnythingIsWritten) {
+  MakeSource();
+  const Parts parts = MustExport();
+  const auto service = Serve(target(), TransferMode::kImport);
+  Parts spoilt = parts;
+  spoilt[0].mutable_header()->set_token_floor(1);
+  EXPECT_EQ(Import(*service, spoilt).status.error_code(), grpc::StatusCode::DATA_LOSS);
+  spoilt = parts;
+  spoilt[0].mutable_header()->mutable_export_time()->set_seconds(int64_t{1} << 62);
+  EXPECT_EQ(Import(*service, spoilt).status.error_code(), grpc::StatusCode::DATA_LOSS);
+  spoilt = parts;
+  spoilt[0].mutable_header()->set_format_version(2);
+  EXPECT_EQ(Import(*service, spoilt).status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  spoilt.erase(spoilt.begin());
+  EXPECT_EQ(Import(*service, spoilt).status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(Import(*service, parts).summary->progress().written(), 3u);
+}
+
+TEST_F(TransferServerTest, AnOperationInTheWayIsNamed) {
+  MakeSource();
+  const Parts parts = MustExport();
+  {
+    // The same operation, with another token and history.
+    const auto service = Serve(target(), TransferMode::kOff);
+    const uint64_t token = Acquire(*service, "done");
+    ASSERT_TRUE(service->Call(&Api::Complete, Complete("done", token, "another")).status.ok());
+  }
+  const auto service = Serve(target(), TransferMode::kImport);
+  const Told told = Import(*service, parts);
+  EXPECT_EQ(told.status.error_code(), grpc::StatusCode::ALREADY_EXISTS);
+  ASSERT_TRUE(told.conflict.has_value());
+  EXPECT_EQ(told.conflict->key(), "done");
+  EXPECT_THAT(told.status.error_message(), ::testing::Not(HasSubstr("done")));
+}
+
+class NoBackups final : public service::AccessPolicy {
+ public:
+  bool Allows(const service::Principal&, service::Permission permission, std::string_view,
+              std::optional<std::string_view>) const override {
+    return permission != service::Permission::kWholeStore;
+  }
+};
+
+TEST_F(TransferServerTest, IsForWhoMayAdministerEverything) {
+  const NoBackups access;
+  for (const TransferMode mode : {TransferMode::kExport, TransferMode::kImport}) {
+    ServiceFixture::Options options;
+    options.access = &access;
+    options.transfer = mode;
+    const ServiceFixture service(std::move(options));
+    Parts parts;
+    EXPECT_EQ(Export(service, &parts).error_code(), grpc::StatusCode::PERMISSION_DENIED);
+    EXPECT_EQ(Import(service, {}).status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  }
+}
+
+TEST_F(TransferServerTest, OneAtATimeAndStoppingEndsIt) {
+  MakeSource();
+  const Parts parts = MustExport();
+  const auto service = Serve(target(), TransferMode::kImport);
+  const std::unique_ptr<Stub> stub = wire::TransferService::NewStub(service->NewChannel());
+  grpc::ClientContext context;
+  const auto stream = stub->ImportRecords(&context);
+  wire::ImportRecordsRequest request;
+  *request.mutable_begin()->mutable_header() = parts[0].header();
+  ASSERT_TRUE(stream->Write(request));
+  *request.mutable_chunk() = parts[1].chunk();
+  ASSERT_TRUE(stream->Write(request));
+  wire::ImportRecordsResponse response;
+  ASSERT_TRUE(stream->Read(&response));
+  EXPECT_EQ(response.progress().written(), 3u);
+  const Told second = Import(*service, parts);
+  EXPECT_EQ(second.status.error_code(), grpc::StatusCode::ABORTED);
+  // It would wait for this caller for ever.
+  service->Stop();
+  EXPECT_FALSE(stream->Read(&response));
+  EXPECT_FALSE(stream->Finish().ok());
+}
+
+}  // namespace
+}  // namespace idempotency::testing
