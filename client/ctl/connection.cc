@@ -13,6 +13,7 @@
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "idempotency/backup/v1/backup_service.grpc.pb.h"
 #include "idempotency/engine/v1/engine_service.grpc.pb.h"
+#include "idempotency/transfer/v1/transfer_service.grpc.pb.h"
 #include "idempotency/v1/admin_service.grpc.pb.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 
@@ -95,15 +96,54 @@ CallError ErrorOf(const grpc::Status& status, const grpc::ClientContext& context
                            Trailer(context, kReasonTrailer));
 }
 
-// Reads a backup's stream to its end.
-class BackupReader final : public grpc::ClientReadReactor<backup::v1::CreateBackupResponse> {
+// Reads a stream to its end, or until somebody wants no more of it.
+template <typename Response>
+class StreamReader final : public grpc::ClientReadReactor<Response> {
  public:
-  using Tell = std::function<void(const backup::v1::BackupProgress&)>;
+  using Take = std::function<bool(Response*)>;
 
-  BackupReader(const Tell& tell, backup::v1::Backup* backup) : tell_(tell), backup_(backup) {}
+  StreamReader(grpc::ClientContext* context, Take take)
+      : context_(*context), take_(std::move(take)) {}
 
   void Begin() {
+    this->StartRead(&response_);
+    this->StartCall();
+  }
+  Finished& finished() { return finished_; }
+  // Once it has finished.
+  const grpc::Status& status() const { return status_; }
+
+ private:
+  void OnReadDone(bool ok) override {
+    if (!ok) return;
+    if (!take_(&response_)) context_.TryCancel();
+    this->StartRead(&response_);
+  }
+  void OnDone(const grpc::Status& status) override {
+    status_ = status;
+    finished_.Signal();
+  }
+
+  grpc::ClientContext& context_;
+  const Take take_;
+  Response response_;
+  grpc::Status status_;
+  Finished finished_;
+};
+
+// Sends what there is to send, and hears meanwhile how it goes.
+class ImportStream final : public grpc::ClientBidiReactor<transfer::v1::ImportRecordsRequest,
+                                                          transfer::v1::ImportRecordsResponse> {
+ public:
+  using Next = std::function<bool(transfer::v1::ImportRecordsRequest*)>;
+  using Tell = std::function<void(const transfer::v1::ImportRecordsResponse&)>;
+
+  ImportStream(const Next& next, const Tell& tell) : next_(next), tell_(tell) {}
+
+  void Begin(const transfer::v1::ImportBegin& begin) {
+    *request_.mutable_begin() = begin;
     StartRead(&response_);
+    StartWrite(&request_);
     StartCall();
   }
   Finished& finished() { return finished_; }
@@ -113,21 +153,27 @@ class BackupReader final : public grpc::ClientReadReactor<backup::v1::CreateBack
  private:
   void OnReadDone(bool ok) override {
     if (!ok) return;
-    if (response_.has_backup()) {
-      backup_->Swap(response_.mutable_backup());
-    } else {
-      tell_(response_.progress());
-    }
+    tell_(response_);
     StartRead(&response_);
+  }
+  void OnWriteDone(bool ok) override {
+    // Where it is not, the server has ended the call, and says why.
+    if (!ok) return;
+    if (next_(&request_)) {
+      StartWrite(&request_);
+    } else {
+      StartWritesDone();
+    }
   }
   void OnDone(const grpc::Status& status) override {
     status_ = status;
     finished_.Signal();
   }
 
+  const Next& next_;
   const Tell& tell_;
-  backup::v1::Backup* const backup_;
-  backup::v1::CreateBackupResponse response_;
+  transfer::v1::ImportRecordsRequest request_;
+  transfer::v1::ImportRecordsResponse response_;
   grpc::Status status_;
   Finished finished_;
 };
@@ -149,6 +195,7 @@ class Connection::Transport {
   using Admin = v1::IdempotencyAdminService::StubInterface::async_interface;
   using Backups = backup::v1::BackupService::StubInterface::async_interface;
   using EngineService = engine::v1::EngineService::StubInterface::async_interface;
+  using Transfers = transfer::v1::TransferService::StubInterface::async_interface;
   using HealthService = grpc::health::v1::Health::StubInterface::async_interface;
 
   // A generated method that starts a call; the function runs once it has ended, on any thread.
@@ -166,6 +213,7 @@ class Connection::Transport {
         admin_(v1::IdempotencyAdminService::NewStub(channel_)),
         backups_(backup::v1::BackupService::NewStub(channel_)),
         engine_(engine::v1::EngineService::NewStub(channel_)),
+        transfers_(transfer::v1::TransferService::NewStub(channel_)),
         health_(grpc::health::v1::Health::NewStub(channel_)) {}
 
   template <typename Stub, typename Request, typename Response>
@@ -176,15 +224,31 @@ class Connection::Transport {
     return Send(method, request, response, timeout_ + options.wait);
   }
 
-  Error CreateBackup(const BackupReader::Tell& tell, backup::v1::Backup* backup) {
+  // As long as it takes: `take` is given each message on another thread.
+  template <typename Stub, typename Request, typename Response>
+  Error ReadStream(void (Stub::*method)(grpc::ClientContext*, const Request*,
+                                        grpc::ClientReadReactor<Response>*),
+                   const Request& request, std::function<bool(Response*)> take) {
     if (Error error = Connect()) return error;
     grpc::ClientContext context;
     AddToken(&context);
-    const backup::v1::CreateBackupRequest request;
-    BackupReader reader(tell, backup);
-    backups_->async()->CreateBackup(&context, &request, &reader);
+    StreamReader<Response> reader(&context, std::move(take));
+    Stub* stub = nullptr;
+    Find(&stub);
+    (stub->*method)(&context, &request, &reader);
     reader.Begin();
     return Await(reader.finished(), reader.status(), &context);
+  }
+
+  Error ImportRecords(const transfer::v1::ImportBegin& begin, const ImportStream::Next& next,
+                      const ImportStream::Tell& tell) {
+    if (Error error = Connect()) return error;
+    grpc::ClientContext context;
+    AddToken(&context);
+    ImportStream stream(next, tell);
+    transfers_->async()->ImportRecords(&context, &stream);
+    stream.Begin(begin);
+    return Await(stream.finished(), stream.status(), &context);
   }
 
  private:
@@ -251,6 +315,7 @@ class Connection::Transport {
   void Find(Admin** stub) { *stub = admin_->async(); }
   void Find(Backups** stub) { *stub = backups_->async(); }
   void Find(EngineService** stub) { *stub = engine_->async(); }
+  void Find(Transfers** stub) { *stub = transfers_->async(); }
   void Find(HealthService** stub) { *stub = health_->async(); }
 
   const absl::Duration timeout_;
@@ -261,6 +326,7 @@ class Connection::Transport {
   const std::unique_ptr<v1::IdempotencyAdminService::Stub> admin_;
   const std::unique_ptr<backup::v1::BackupService::Stub> backups_;
   const std::unique_ptr<engine::v1::EngineService::Stub> engine_;
+  const std::unique_ptr<transfer::v1::TransferService::Stub> transfers_;
   const std::unique_ptr<grpc::health::v1::Health::Stub> health_;
 };
 
@@ -333,7 +399,29 @@ Connection::Error Connection::ListNamespaces(const v1::ListNamespacesRequest& re
 Connection::Error Connection::CreateBackup(
     const std::function<void(const backup::v1::BackupProgress&)>& tell,
     backup::v1::Backup* backup) {
-  return transport_->CreateBackup(tell, backup);
+  return transport_->ReadStream(&Transport::Backups::CreateBackup, {},
+                                std::function([&](backup::v1::CreateBackupResponse* response) {
+                                  if (response->has_backup()) {
+                                    backup->Swap(response->mutable_backup());
+                                  } else {
+                                    tell(response->progress());
+                                  }
+                                  return true;
+                                }));
+}
+
+Connection::Error Connection::ExportRecords(
+    const std::function<bool(const transfer::v1::ExportRecordsResponse&)>& take) {
+  return transport_->ReadStream(
+      &Transport::Transfers::ExportRecords, {},
+      std::function([&](transfer::v1::ExportRecordsResponse* part) { return take(*part); }));
+}
+
+Connection::Error Connection::ImportRecords(
+    const transfer::v1::ImportBegin& begin,
+    const std::function<bool(transfer::v1::ImportRecordsRequest*)>& next,
+    const std::function<void(const transfer::v1::ImportRecordsResponse&)>& tell) {
+  return transport_->ImportRecords(begin, next, tell);
 }
 
 Connection::Error Connection::ListBackups(const backup::v1::ListBackupsRequest& request,

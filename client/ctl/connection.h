@@ -16,6 +16,7 @@
 #include "grpc/health/v1/health.pb.h"
 #include "idempotency/backup/v1/backup_service.pb.h"
 #include "idempotency/engine/v1/engine_service.pb.h"
+#include "idempotency/transfer/v1/transfer_service.pb.h"
 #include "idempotency/v1/admin_service.pb.h"
 #include "idempotency/v1/idempotency_service.pb.h"
 
@@ -72,6 +73,12 @@ class Connection {
 
   Error CheckEngine(const engine::v1::CheckEngineRequest& request,
                     engine::v1::CheckEngineResponse* response, const CallOptions& options = {});
+  // As CreateBackup. `take` is given each part; false: it wants no more, and the call is given up.
+  Error ExportRecords(const std::function<bool(const transfer::v1::ExportRecordsResponse&)>& take);
+  // As above. `next` is asked for each message behind `begin`, on any thread; false: there is none.
+  Error ImportRecords(const transfer::v1::ImportBegin& begin,
+                      const std::function<bool(transfer::v1::ImportRecordsRequest*)>& next,
+                      const std::function<void(const transfer::v1::ImportRecordsResponse&)>& tell);
 
   Error CheckHealth(const grpc::health::v1::HealthCheckRequest& request,
                     grpc::health::v1::HealthCheckResponse* response);

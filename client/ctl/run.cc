@@ -120,6 +120,7 @@ void AddCommands(CLI::App* app, Action* action) {
   AddNamespaces(app, action);
   AddBackupCommands(app, action);
   AddEngineCommands(app, action);
+  AddTransferCommands(app, action);
   AddHealth(app, action);
   AddTop(app, action);
   AddTokenCommands(app, action);

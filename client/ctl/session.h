@@ -9,6 +9,7 @@
 #include <istream>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,6 +46,8 @@ class Session {
   absl::Time Now() const { return system_->now(); }
   std::string NewAttemptId() const { return system_->new_attempt_id(); }
   std::istream& in() const { return *system_->in; }
+  // For what Show does not show: bodies and files. GiveOutputToBody first.
+  std::ostream& out() const { return *system_->out; }
   // Who sits at the keyboard; empty where the environment does not say.
   std::string User() const;
   const Globals& globals() const { return globals_; }

@@ -42,6 +42,8 @@ void AddNamespaces(CLI::App* app, Action* action);
 void AddBackupCommands(CLI::App* app, Action* action);
 // engine.cc
 void AddEngineCommands(CLI::App* app, Action* action);
+// transfer.cc
+void AddTransferCommands(CLI::App* app, Action* action);
 // server.cc
 void AddHealth(CLI::App* app, Action* action);
 void AddVersion(CLI::App* app, Action* action);

@@ -23,6 +23,7 @@ FakeServer::FakeServer(const std::shared_ptr<grpc::ServerCredentials>& credentia
   builder.RegisterService(&admin);
   builder.RegisterService(&backups);
   builder.RegisterService(&engine);
+  builder.RegisterService(&transfers);
   builder.RegisterService(&health);
   server_ = builder.BuildAndStart();
   EXPECT_NE(server_, nullptr);

@@ -16,6 +16,7 @@
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "idempotency/backup/v1/backup_service.grpc.pb.h"
 #include "idempotency/engine/v1/engine_service.grpc.pb.h"
+#include "idempotency/transfer/v1/transfer_service.grpc.pb.h"
 #include "idempotency/v1/admin_service.grpc.pb.h"
 #include "idempotency/v1/idempotency_service.grpc.pb.h"
 
@@ -100,6 +101,22 @@ struct FakeEngine : engine::v1::EngineService::Service {
   }
 };
 
+struct FakeTransfers : transfer::v1::TransferService::Service {
+  using Imports = grpc::ServerReaderWriter<transfer::v1::ImportRecordsResponse,
+                                           transfer::v1::ImportRecordsRequest>;
+  std::function<grpc::Status(grpc::ServerWriter<transfer::v1::ExportRecordsResponse>*)> give;
+  std::function<grpc::Status(Imports*)> take;
+
+  grpc::Status ExportRecords(
+      grpc::ServerContext*, const transfer::v1::ExportRecordsRequest*,
+      grpc::ServerWriter<transfer::v1::ExportRecordsResponse>* writer) override {
+    return give(writer);
+  }
+  grpc::Status ImportRecords(grpc::ServerContext*, Imports* stream) override {
+    return take(stream);
+  }
+};
+
 // A refusal as the service makes it.
 grpc::Status Refuse(grpc::ServerContext* context, grpc::StatusCode code, const std::string& reason,
                     const std::string& message);
@@ -123,6 +140,7 @@ class FakeServer {
   FakeAdmin admin;
   FakeBackups backups;
   FakeEngine engine;
+  FakeTransfers transfers;
   FakeHealth health;
   // How long the tool has wanted to wait, each time; and what happens meanwhile.
   std::vector<absl::Duration> pauses;

@@ -91,10 +91,10 @@ TEST(Parse, WrongCommandLinesSendNothing) {
 TEST(Parse, EveryCommandHelps) {
   FakeServer server;
   for (const char* name :
-       {"reserve",  "renew",  "complete",   "release",    "mark-unresolved", "get",
-        "inspect",  "list",   "resolve",    "delete",     "namespaces",      "backup",
-        "backups",  "verify", "restore",    "unresolved", "explain",         "watch",
-        "contract", "top",    "completion", "health",     "version",         "engine"}) {
+       {"reserve", "renew",      "complete", "release",    "mark-unresolved", "get",     "inspect",
+        "list",    "resolve",    "delete",   "namespaces", "backup",          "backups", "verify",
+        "restore", "export",     "import",   "unresolved", "explain",         "watch",   "contract",
+        "top",     "completion", "health",   "version",    "engine"}) {
     const RunResult run = server.Run({name, "--help"});
     EXPECT_EQ(run.code, 0) << name;
     EXPECT_THAT(run.out, HasSubstr("Usage: idempotencyctl " + std::string(name))) << name;

@@ -1,0 +1,248 @@
+// Moving all records from one engine to another: out of one server into a file, and out of that
+// into another server.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/ctl/call_error.h"
+#include "client/ctl/commands/commands.h"
+#include "client/ctl/commands/options.h"
+#include "client/ctl/next_step.h"
+#include "client/ctl/printable.h"
+#include "client/ctl/progress.h"
+#include "client/ctl/record_file.h"
+#include "client/ctl/table.h"
+
+namespace idempotency::ctl {
+namespace {
+
+namespace wire = transfer::v1;
+
+constexpr double kMebibyte = 1024.0 * 1024.0;
+
+uint64_t Records(const wire::RecordCounts& counts) {
+  return counts.pending() + counts.unresolved() + counts.complete() + counts.expired() +
+         counts.freed();
+}
+
+std::string TotalsText(const wire::Trailer& totals, uint64_t bodies_omitted) {
+  const wire::RecordCounts& counts = totals.counts();
+  Fields fields;
+  fields.Add("complete", std::to_string(counts.complete()));
+  fields.Add("pending", std::to_string(counts.pending()));
+  fields.Add("unresolved", std::to_string(counts.unresolved()));
+  fields.Add("expired", std::to_string(counts.expired()));
+  fields.Add("freed", std::to_string(counts.freed()));
+  if (bodies_omitted > 0) fields.Add("bodies omitted", std::to_string(bodies_omitted));
+  fields.Add("size", absl::StrFormat("%.1f MiB", static_cast<double>(totals.bytes()) / kMebibyte));
+  fields.Add("digest", absl::BytesToHexString(totals.digest()));
+  return fields.ToString();
+}
+
+// A bar where somebody knows how many there are.
+std::string MovedText(std::string_view what, uint64_t records, uint64_t estimated) {
+  return ProgressLine(what, estimated == 0 ? "" : RoughProgressBar(records, estimated),
+                      absl::StrCat(records, " records"));
+}
+
+// The answer came, or a part of it, and could not be kept.
+ExitCode NotKept(const std::string& why, Session& session) {
+  (void)session.Misused(why);
+  return ExitCode::kNotWritten;
+}
+
+// What ends a transfer has no reason of the API's, and yet it is the service that says these:
+// nothing on the way does.
+ExitCode Fail(CallError error, const FailedCall& call, Session& session) {
+  const std::string code = StatusCodeName(error.code);
+  if (code == "ABORTED" || code == "ALREADY_EXISTS" || code == "DATA_LOSS") {
+    error.delivery = Delivery::kRefused;
+  }
+  return session.Fail(error, call);
+}
+
+// --- export --------------------------------------------------------------------------------------
+
+struct ExportFlags {
+  std::string to;
+};
+
+// What is gathered while the records come.
+struct Exported {
+  wire::Header header;
+  std::optional<wire::Trailer> trailer;
+  uint64_t records = 0;
+  std::string error;  // of the file
+};
+
+bool Keep(const wire::ExportRecordsResponse& part, RecordFileWriter& file, Exported& exported,
+          Session& session) {
+  exported.error = file.Write(part);
+  if (part.has_header()) exported.header = part.header();
+  if (part.has_trailer()) exported.trailer = part.trailer();
+  exported.records += static_cast<uint64_t>(part.chunk().records_size());
+  session.Progress(MovedText("exporting", exported.records, exported.header.estimated_records()));
+  return exported.error.empty();
+}
+
+ExitCode RunExport(const ExportFlags& flags, Session& session) {
+  RecordFileWriter file(flags.to, &session.out());
+  if (flags.to == "-") session.GiveOutputToBody();
+  if (const std::string why = file.Open(); !why.empty()) return session.Misused(why);
+  Exported exported;
+  const auto error = session.connection().ExportRecords(
+      [&](const wire::ExportRecordsResponse& part) { return Keep(part, file, exported, session); });
+  if (!exported.error.empty()) return NotKept(exported.error, session);
+  if (error) return Fail(*error, session.Failed("export", /*changes=*/false, {}), session);
+  if (!exported.trailer) {
+    return NotKept("the server ended without a trailer, so that nothing is whole; export again",
+                   session);
+  }
+  if (const std::string why = file.Finish(); !why.empty()) return NotKept(why, session);
+  session.Show(*exported.trailer, absl::StrCat("EXPORTED: ", Records(exported.trailer->counts()),
+                                               " records of ", Printable(exported.header.engine()),
+                                               " are whole, and nobody changed them meanwhile\n",
+                                               TotalsText(*exported.trailer, 0)));
+  session.Note("what was written holds every answer in the clear: keep it as you keep the store");
+  return ExitCode::kOk;
+}
+
+// --- import --------------------------------------------------------------------------------------
+
+struct ImportFlags {
+  std::string from;
+  bool dry_run = false;
+  bool omit_large_bodies = false;
+};
+
+// What is gathered while the server tells.
+struct Imported {
+  std::optional<wire::ImportConflict> conflict;
+  std::optional<wire::ImportSummary> summary;
+};
+
+std::string ConflictText(const wire::ImportConflict& conflict) {
+  return absl::StrCat("in the way is ", ShellQuote(Printable(conflict.namespace_())), " ",
+                      ShellQuote(Printable(conflict.scope())), " ",
+                      ShellQuote(Printable(conflict.key())));
+}
+
+std::string ImportedText(const wire::ImportSummary& summary, bool dry_run) {
+  const wire::ImportProgress& done = summary.progress();
+  const std::string counts =
+      dry_run ? absl::StrCat("WOULD IMPORT: ", done.written(), " records would be written, ",
+                             done.present(), " are there already and equal\n")
+              : absl::StrCat("IMPORTED: the store was read back and holds these ",
+                             Records(summary.stored().counts()), " records and no others; ",
+                             done.written(), " were written, ", done.present(),
+                             " were there already\n");
+  return absl::StrCat(counts, TotalsText(summary.stored(), done.bodies_omitted()));
+}
+
+// The next message for the server; false: there is none.
+bool NextRequest(RecordFileReader& file, wire::ImportRecordsRequest* request) {
+  wire::ExportRecordsResponse part;
+  if (!file.Next(&part)) return false;
+  request->Clear();
+  // A second header is no part of an export: the server refuses what has none of both.
+  if (part.has_chunk()) request->mutable_chunk()->Swap(part.mutable_chunk());
+  if (part.has_trailer()) request->mutable_trailer()->Swap(part.mutable_trailer());
+  return true;
+}
+
+void Tell(const wire::ImportRecordsResponse& response, uint64_t estimated, Imported& imported,
+          Session& session) {
+  if (response.has_conflict()) imported.conflict = response.conflict();
+  if (response.has_summary()) imported.summary = response.summary();
+  if (!response.has_progress()) return;
+  session.Progress(MovedText(
+      "importing", response.progress().written() + response.progress().present(), estimated));
+}
+
+ExitCode RunImport(const ImportFlags& flags, Session& session) {
+  RecordFileReader file(flags.from, &session.in());
+  if (const std::string why = file.Open(); !why.empty()) return session.Misused(why);
+  wire::ExportRecordsResponse first;
+  if (!file.Next(&first) || !first.has_header()) {
+    return session.Misused(file.error().empty() ? flags.from + " has no header; export again"
+                                                : file.error());
+  }
+  wire::ImportBegin begin;
+  begin.mutable_header()->Swap(first.mutable_header());
+  begin.set_dry_run(flags.dry_run);
+  begin.set_omit_large_bodies(flags.omit_large_bodies);
+  Imported imported;
+  const auto error = session.connection().ImportRecords(
+      begin, [&](wire::ImportRecordsRequest* request) { return NextRequest(file, request); },
+      [&](const wire::ImportRecordsResponse& response) {
+        Tell(response, begin.header().estimated_records(), imported, session);
+      });
+  if (!file.error().empty()) (void)session.Misused(file.error());
+  if (imported.conflict) (void)session.Misused(ConflictText(*imported.conflict));
+  if (error) {
+    FailedCall call = session.Failed("import", /*changes=*/!flags.dry_run, {});
+    call.reads_input = flags.from == "-";
+    return Fail(*error, call, session);
+  }
+  if (!imported.summary) {
+    return NotKept("the server ended without a summary; run the import again", session);
+  }
+  session.Show(*imported.summary, ImportedText(*imported.summary, flags.dry_run));
+  return ExitCode::kOk;
+}
+
+void AddExport(CLI::App* app, Action* action) {
+  const auto flags = std::make_shared<ExportFlags>();
+  CLI::App* command = AddCommand(app, "export", "Read all records, to move them to another engine");
+  command
+      ->add_option("--to", flags->to,
+                   "The file to write, which must not exist; - is standard output")
+      ->required()
+      ->type_name("FILE");
+  SetFooter(
+      command,
+      "\nOf a server that was started with --transfer=export, while no other server uses the\n"
+      "store: it answers callers UNAVAILABLE, and nothing changes. The records are read\n"
+      "twice, and the file has its name (mode 0600) only when they were the same both times.\n"
+      "It holds answers in the clear, also where the server seals them.\n"
+      "\nExit codes: 0 exported, 2 usage, 3 refused, 4 no answer, 5 not written.\n"
+      "\nExample:\n"
+      "  idempotencyctl export --to=records\n");
+  OnNamed(command, action, flags, &RunExport);
+}
+
+void AddImport(CLI::App* app, Action* action) {
+  const auto flags = std::make_shared<ImportFlags>();
+  CLI::App* command =
+      AddCommand(app, "import", "Write exported records into the store of another engine");
+  command->add_option("--from", flags->from, "The file that export wrote; - is standard input")
+      ->required()
+      ->type_name("FILE");
+  command->add_flag("--dry-run", flags->dry_run,
+                    "Write nothing: check the file, and compare it with what is stored");
+  command->add_flag("--omit-large-bodies", flags->omit_large_bodies,
+                    "Keep an answer that is too large for the engine without its body, and not "
+                    "refuse it");
+  SetFooter(command,
+            "\nInto a server that was started with --transfer=import on an empty store, while no\n"
+            "other server uses that. What was cut off is run again: records that are there and\n"
+            "equal stay, and none is ever written over. At the end the store is read back and\n"
+            "compared; until then no server serves it.\n"
+            "\nExit codes: 0 imported, 2 usage, 3 refused (also where the file is damaged), 4 no\n"
+            "answer.\n"
+            "\nExample:\n"
+            "  idempotencyctl import --from=records --dry-run\n");
+  OnNamed(command, action, flags, &RunImport);
+}
+
+}  // namespace
+
+void AddTransferCommands(CLI::App* app, Action* action) {
+  AddExport(app, action);
+  AddImport(app, action);
+}
+
+}  // namespace idempotency::ctl
