@@ -102,10 +102,13 @@ class Postgres(Store):
     # "fast": without waiting for clients.
     stop_signal = signal.SIGINT
 
-    def prepare(self):
+    def take_certificate(self):
         for name in ("tls.crt", "tls.key"):
             shutil.copy(self.certificate / name, self.directory / name)
         (self.directory / "tls.key").chmod(0o600)
+
+    def prepare(self):
+        self.take_certificate()
         (self.directory / "password").write_text(self.PASSWORD, "utf-8")
         if self.user():
             entry = pwd.getpwnam("postgres")
