@@ -267,6 +267,30 @@ const Spoil kSpoils[] = {
 INSTANTIATE_TEST_SUITE_P(Spoils, DamagedTransferTest, ::testing::ValuesIn(kSpoils),
                          [](const auto& info) { return std::string(info.param.name); });
 
+// All digests are right for these records.
+Exported Made(const TransferFacts& facts, std::vector<MovedRecord> records) {
+  RecordTally tally;
+  for (const MovedRecord& moved : records) tally.Add(moved, Unpack(moved)->record.state);
+  return Exported{.facts = facts,
+                  .chunks = {{.records = std::move(records), .digest = tally.totals().digest}},
+                  .totals = tally.totals()};
+}
+
+TEST(TransferTest, OrderAndNamesAreLookedAtThoughDigestsAreRight) {
+  const TransferFacts facts = MustExport(*Source()).facts;
+  const MovedRecord a = Pack(PayKey("a"), *PendingRecord());
+  const MovedRecord b = Pack(PayKey("b"), *CompleteRecord());
+  const MovedRecord mark = Pack(ImportMarkKey(), *PendingRecord());
+  const auto status_of = [&facts](std::vector<MovedRecord> records) {
+    MemoryEngine target;
+    return Import(target, Made(facts, std::move(records))).status.code();
+  };
+  EXPECT_EQ(status_of({a, b}), absl::StatusCode::kOk);
+  EXPECT_EQ(status_of({b, a}), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(status_of({a, a}), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(status_of({mark}), absl::StatusCode::kDataLoss);
+}
+
 TEST(TransferTest, EveryFieldOfTheHeaderIsInItsDigest) {
   const TransferFacts facts{
       .engine = "etcd", .token_floor = 7, .made = kNow, .lost_before = kStart};
