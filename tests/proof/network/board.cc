@@ -34,6 +34,7 @@ size_t Board::Open() {
   key.known.space = &Spaces()[number % Spaces().size()];
   key.history.key = key.known.key;
   key.history.space = key.known.space;
+  key.history.shared = options_.shared;
   keys_.push_back(std::move(key));
   return number;
 }
@@ -71,6 +72,7 @@ void Board::Hear(const Ticket& ticket, Outcome outcome) {
     return;
   }
   call.received = ++now_;
+  call.perhaps_twice = hurt_ || call.sent < last_hurt_;
   call.told = std::move(outcome.told);
   ++answers_;
   ++met_[KindOf(call.command, call.told.answer)];
@@ -90,6 +92,12 @@ void Board::Learn(Key& key, size_t index) {
 void Board::Wrong(const std::string& what) {
   absl::MutexLock lock(&mutex_);
   if (wrong_.empty()) wrong_ = what;
+}
+
+void Board::StoreIsHurt(bool hurt) {
+  absl::MutexLock lock(&mutex_);
+  hurt_ = hurt;
+  last_hurt_ = ++now_;
 }
 
 void Board::CountAnswer(std::string_view answer) {

@@ -45,6 +45,8 @@ struct BoardOptions {
   std::string name;
   size_t open_keys = 24;
   size_t calls_a_key = 48;
+  // Several servers answer.
+  bool shared = false;
 };
 
 class Board {
@@ -60,6 +62,9 @@ class Board {
   void Wrong(const std::string& what) ABSL_LOCKS_EXCLUDED(mutex_);
   // An answer that is of no key.
   void HearOther() { CountAnswer("namespace"); }
+
+  // From now on, or no more, a server may not know what became of what it wrote.
+  void StoreIsHurt(bool hurt) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Until so many calls are answered; false: it took too long, or something is wrong.
   bool WaitForAnswers(uint64_t count, absl::Duration patience) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -88,6 +93,8 @@ class Board {
   std::vector<Key> keys_ ABSL_GUARDED_BY(mutex_);
   std::vector<size_t> open_ ABSL_GUARDED_BY(mutex_);
   Moment now_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool hurt_ ABSL_GUARDED_BY(mutex_) = false;
+  Moment last_hurt_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t answers_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t lost_ ABSL_GUARDED_BY(mutex_) = 0;
   std::string wrong_ ABSL_GUARDED_BY(mutex_);

@@ -58,6 +58,9 @@ struct Call {
   Told told;
   // A call on the same stream that is applied before this one: an index.
   std::optional<size_t> behind;
+  // The store failed under way: the server may have stepped the command twice, and answered the
+  // second time.
+  bool perhaps_twice = false;
   // Who asked, and how, for people.
   std::string by;
 };
@@ -65,6 +68,8 @@ struct Call {
 struct KeyHistory {
   std::string key;
   const Space* space = nullptr;
+  // Several servers answered, each by its own clock.
+  bool shared = false;
   std::vector<Call> calls;
 };
 

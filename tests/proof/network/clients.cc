@@ -47,14 +47,23 @@ std::shared_ptr<grpc::Channel> Connect(int port) {
 
 class Client {
  public:
-  explicit Client(const ClientOptions& options)
-      : options_(options), random_(options.seed), channel_(Connect(options.port)) {}
+  explicit Client(const ClientOptions& options) : options_(options), random_(options.seed) {
+    for (const int port : options.ports) {
+      channels_.push_back(Connect(port));
+      stubs_.push_back(v1::IdempotencyService::NewStub(channels_.back()));
+    }
+  }
 
  protected:
   Board& board() { return *options_.board; }
   bool stopped() const { return *options_.stop; }
-  // Nothing is sent where nobody is there: it would be lost, and no lost call would tell anything.
-  bool Connected() { return channel_->WaitForConnected(In(kReconnectMs)); }
+  // Turns to one of the servers. False: nothing is to be sent, since nobody is there: it would be
+  // lost, and no lost call would tell anything.
+  bool TurnToOne() {
+    at_ = random_.Below(channels_.size());
+    return channels_[at_]->WaitForConnected(In(kReconnectMs));
+  }
+  v1::IdempotencyService::Stub& stub() { return *stubs_[at_]; }
 
   // What was lost before, or something new.
   Draft Next(Kinds kinds) {
@@ -69,9 +78,11 @@ class Client {
 
   const ClientOptions options_;
   Random random_;
-  const std::shared_ptr<grpc::Channel> channel_;
+  std::vector<std::shared_ptr<grpc::Channel>> channels_;
+  size_t at_ = 0;
 
  private:
+  std::vector<std::unique_ptr<v1::IdempotencyService::Stub>> stubs_;
   std::deque<Draft> lost_;
 };
 
@@ -80,14 +91,15 @@ class Client {
 
 class UnaryClient : public Client {
  public:
-  explicit UnaryClient(const ClientOptions& options)
-      : Client(options),
-        stub_(v1::IdempotencyService::NewStub(channel_)),
-        admin_(v1::IdempotencyAdminService::NewStub(channel_)) {}
+  explicit UnaryClient(const ClientOptions& options) : Client(options) {
+    for (const auto& channel : channels_) {
+      admins_.push_back(v1::IdempotencyAdminService::NewStub(channel));
+    }
+  }
 
   void Run() {
     while (!stopped()) {
-      if (!Connected()) continue;
+      if (!TurnToOne()) continue;
       if (random_.OneIn(150)) {
         AskNamespace();
       } else if (random_.OneIn(12)) {
@@ -98,6 +110,13 @@ class UnaryClient : public Client {
     }
   }
 
+  // Of whoever is there, or will be.
+  bool Look(const Draft& draft) {
+    TurnToOne();
+    return AskOne(draft, kLookMs);
+  }
+
+ private:
   bool AskOne(Draft draft, int deadline_ms) {
     const Ticket ticket = board().Send(draft, options_.name);
     Outcome outcome =
@@ -109,7 +128,6 @@ class UnaryClient : public Client {
     return ended == Ended::kAnswered;
   }
 
- private:
   template <typename Response, typename Asking>
   static Outcome Answer(int deadline_ms, const Asking& ask) {
     grpc::ClientContext context;
@@ -123,18 +141,18 @@ class UnaryClient : public Client {
 #define IDEMPOTENCY_ASK(stub, Method)                                                     \
   Outcome Ask(const v1::Method##Request& request, int deadline_ms) {                      \
     return Answer<v1::Method##Response>(deadline_ms, [&](auto* context, auto* response) { \
-      return stub->Method(context, request, response);                                    \
+      return stub.Method(context, request, response);                                     \
     });                                                                                   \
   }
-  IDEMPOTENCY_ASK(stub_, Reserve)
-  IDEMPOTENCY_ASK(stub_, Renew)
-  IDEMPOTENCY_ASK(stub_, Complete)
-  IDEMPOTENCY_ASK(stub_, Release)
-  IDEMPOTENCY_ASK(stub_, MarkUnresolved)
-  IDEMPOTENCY_ASK(stub_, GetOperation)
-  IDEMPOTENCY_ASK(admin_, InspectOperation)
-  IDEMPOTENCY_ASK(admin_, ResolveOperation)
-  IDEMPOTENCY_ASK(admin_, DeleteOperation)
+  IDEMPOTENCY_ASK(stub(), Reserve)
+  IDEMPOTENCY_ASK(stub(), Renew)
+  IDEMPOTENCY_ASK(stub(), Complete)
+  IDEMPOTENCY_ASK(stub(), Release)
+  IDEMPOTENCY_ASK(stub(), MarkUnresolved)
+  IDEMPOTENCY_ASK(stub(), GetOperation)
+  IDEMPOTENCY_ASK(admin(), InspectOperation)
+  IDEMPOTENCY_ASK(admin(), ResolveOperation)
+  IDEMPOTENCY_ASK(admin(), DeleteOperation)
 #undef IDEMPOTENCY_ASK
 
   void AskBatch() {
@@ -152,7 +170,7 @@ class UnaryClient : public Client {
     grpc::ClientContext context;
     context.set_deadline(In(kCallMs));
     v1::BatchResponse response;
-    const grpc::Status status = stub_->Batch(&context, request, &response);
+    const grpc::Status status = stub().Batch(&context, request, &response);
     if (status.ok() && response.results_size() != static_cast<int>(count)) {
       board().Wrong("a batch with another number of results than of commands");
       return;
@@ -173,7 +191,7 @@ class UnaryClient : public Client {
     grpc::ClientContext context;
     context.set_deadline(In(kCallMs));
     v1::GetNamespaceResponse response;
-    const grpc::Status status = stub_->GetNamespace(&context, request, &response);
+    const grpc::Status status = stub().GetNamespace(&context, request, &response);
     if (!status.ok()) {
       const Outcome outcome = HearFailure(status, context);
       if (!outcome.wrong.empty()) board().Wrong(outcome.wrong);
@@ -188,8 +206,9 @@ class UnaryClient : public Client {
     board().HearOther();
   }
 
-  const std::unique_ptr<v1::IdempotencyService::Stub> stub_;
-  const std::unique_ptr<v1::IdempotencyAdminService::Stub> admin_;
+  v1::IdempotencyAdminService::Stub& admin() { return *admins_[at_]; }
+
+  std::vector<std::unique_ptr<v1::IdempotencyAdminService::Stub>> admins_;
 };
 
 // --- Pipelines
@@ -298,18 +317,17 @@ class Stream {
 
 class PipelineClient : public Client {
  public:
-  explicit PipelineClient(const ClientOptions& options)
-      : Client(options), stub_(v1::IdempotencyService::NewStub(channel_)) {}
+  using Client::Client;
 
   void Run() {
     while (!stopped()) {
-      if (Connected()) OneStream();
+      if (TurnToOne()) OneStream();
     }
   }
 
  private:
   void OneStream() {
-    Stream stream(*stub_, board());
+    Stream stream(stub(), board());
     bool alive = true;
     for (uint64_t left = 20 + random_.Below(kMaxMessages); left > 0 && alive && !stopped();
          --left) {
@@ -322,8 +340,6 @@ class PipelineClient : public Client {
     }
     for (Draft& draft : stream.Finish(alive)) Lost(std::move(draft));
   }
-
-  const std::unique_ptr<v1::IdempotencyService::Stub> stub_;
 };
 
 }  // namespace
@@ -336,7 +352,7 @@ bool AskAll(const ClientOptions& options, const std::vector<Draft>& drafts) {
   UnaryClient client(options);
   for (const Draft& draft : drafts) {
     bool answered = false;
-    for (int i = 0; i < kLooks && !answered; ++i) answered = client.AskOne(draft, kLookMs);
+    for (int i = 0; i < kLooks && !answered; ++i) answered = client.Look(draft);
     if (!answered) return false;
   }
   return true;

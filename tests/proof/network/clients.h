@@ -1,4 +1,4 @@
-// Clients of the network proof, each a thread with a connection of its own: unary and Batch calls
+// Clients of the network proof, each a thread with connections of its own: unary and Batch calls
 // (ServeUnary), or a Pipeline with many commands in flight (ServePipeline). What was asked and not
 // answered is mostly asked again, word for word.
 //
@@ -19,7 +19,8 @@ namespace idempotency::proof::network {
 struct ClientOptions {
   std::string name;
   uint64_t seed = 0;
-  int port = 0;
+  // Of the servers: each call goes to any of them.
+  std::vector<int> ports;
   Board* board = nullptr;
   const std::atomic<bool>* stop = nullptr;
 };

@@ -6,7 +6,7 @@ namespace idempotency::proof::network {
 namespace {
 
 // Above any that a server gives here.
-constexpr uint64_t kTokenOfNobody = 1'000'000'000'000;
+constexpr uint64_t kTokenOfNobody = 1'000'000'000'000'000'000;
 
 template <typename Message>
 Message For(const Known& known) {

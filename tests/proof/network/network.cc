@@ -8,10 +8,9 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <functional>
 #include <map>
-#include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -25,16 +24,15 @@
 #include "tests/proof/network/clients.h"
 #include "tests/proof/network/orders.h"
 #include "tests/proof/network/plant.h"
-#include "tests/proof/network/spaces.h"
-#include "tests/proof/network/troubled_proxy.h"
+#include "tests/proof/network/site.h"
 #include "tests/proof/sim/random.h"
-#include "tests/support/temp_directory.h"
 
 namespace idempotency::proof::network {
 namespace {
 
 constexpr char kUsage[] =
-    "usage: idempotency_network [--seed=N] [--floor=N] [--rate=N] [--seconds=N] [--control]\n"
+    "usage: idempotency_network [--engine=E] [--servers=N] [--seed=N] [--floor=N] [--rate=N]\n"
+    "                           [--seconds=N] [--control]\n"
     "\n"
     "Clients call idempotencyd through a proxy that drops, delays, cuts, resets and swallows, "
     "while\n"
@@ -42,9 +40,15 @@ constexpr char kUsage[] =
     "explains them. IDEMPOTENCYD in the environment names another binary than the one beside this\n"
     "program. Choices are the seed's; what meets what differs from run to run.\n"
     "\n"
+    "  --engine=E    rocksdb (one server), etcd (three members) or postgres: then two or three\n"
+    "                servers share it, any client asks any of them, one is stopped now and then, "
+    "and\n"
+    "                the store is killed as well (rocksdb)\n"
+    "  --servers=N   2 or 3, where they share a store (3)\n"
     "  --seed=N      of all choices (1)\n"
     "  --floor=N     fewer answered calls than this are a failure (100000)\n"
-    "  --rate=N      fewer answered calls a second of load than this are a failure (1000)\n"
+    "  --rate=N      fewer answered calls a second of load than this are a failure (1000; 100\n"
+    "                where several servers share a store)\n"
     "  --seconds=N   go on for so long (PROOF_SECONDS in the environment); else until the floor\n"
     "  --control     wrong answers planted in true histories, and a server that says that it "
     "syncs\n"
@@ -52,109 +56,10 @@ constexpr char kUsage[] =
 
 constexpr int kUnaryClients = 9;
 constexpr int kPipelineClients = 3;
-constexpr size_t kGroups = 4;
 constexpr uint64_t kAnswersARound = 20'000;
-// Between two restarts, on average.
-constexpr uint64_t kAnswersARestart = 2'000;
 constexpr absl::Duration kPatience = absl::Seconds(60);
 
 double Seconds() { return static_cast<double>(keystore::ReadKernelTime().boot.count()) / 1000.0; }
-
-// --- The network
-// ----------------------------------------------------------------------------------
-
-// Connections live for some hundred calls.
-Fate DrawFate(Random& random) {
-  Fate fate;
-  fate.after_bytes = 500 + random.Below(100'000);
-  fate.shared = random.Percent(8);
-  const auto hold = [&](uint64_t least, uint64_t most) {
-    fate.hold = std::chrono::milliseconds(least + random.Below(most - least));
-  };
-  const uint64_t draw = random.Below(100);
-  if (draw < 42) {
-    fate.trouble = Trouble::kDelay;
-    // A few come after the caller has given up.
-    random.OneIn(12) ? hold(300, 500) : hold(1, 30);
-  } else if (draw < 53) {
-    fate.trouble = Trouble::kDrop;
-  } else if (draw < 64) {
-    fate.trouble = Trouble::kCutRequest;
-  } else if (draw < 75) {
-    fate.trouble = Trouble::kCutReply;
-  } else if (draw < 86) {
-    fate.trouble = Trouble::kReset;
-  } else if (draw < 94) {
-    fate.trouble = Trouble::kSwallowReplies;
-    hold(20, 350);
-  } else {
-    fate.trouble = Trouble::kBlackHole;
-    hold(20, 350);
-    if (random.OneIn(3)) fate.after_bytes = 0;
-  }
-  return fate;
-}
-
-// The server, and the port that clients know, which stays.
-class Site {
- public:
-  Site(const std::string& program, uint64_t seed, bool troubled,
-       const std::vector<std::string>& more_flags = {})
-      : random_(seed, 1),
-        restarts_(seed, 2),
-        daemon_(program, Flags(directory_, more_flags)),
-        proxy_(kGroups, [this, troubled](uint64_t) {
-          return troubled && !calm_ ? DrawFate(random_) : Fate{};
-        }) {}
-
-  std::string Start() {
-    std::string wrong = daemon_.Start();
-    if (wrong.empty()) proxy_.SetUpstream(daemon_.port());
-    return wrong;
-  }
-  // "" or what is wrong.
-  std::string Restart(bool kill) {
-    proxy_.SetUpstream(0);
-    if (kill) {
-      ++kills;
-      daemon_.Kill();
-      return Start();
-    }
-    ++drains;
-    daemon_.Signal(SIGTERM);
-    const int code = daemon_.Wait();
-    if (code != 0) {
-      return "drained with exit code " + std::to_string(code) + "\n" + daemon_.Log();
-    }
-    return Start();
-  }
-  // No further connection is troubled.
-  void CalmDown(bool calm) { calm_ = calm; }
-  Random& restarts() { return restarts_; }
-  const TroubledProxy& proxy() const { return proxy_; }
-  const Daemon& daemon() const { return daemon_; }
-
-  uint64_t kills = 0;
-  uint64_t drains = 0;
-
- private:
-  static std::vector<std::string> Flags(const TempDirectory& directory,
-                                        const std::vector<std::string>& more) {
-    std::ofstream(directory.file("config.yaml")) << SpacesAsYaml();
-    std::vector<std::string> flags{"--data_dir=" + directory.file("store"),
-                                   "--config=" + directory.file("config.yaml"), "--ballast_mb=0",
-                                   "--memtable_mb=4", "--log_level=warning"};
-    flags.insert(flags.end(), more.begin(), more.end());
-    return flags;
-  }
-
-  TempDirectory directory_;
-  Random random_;  // of the proxy's thread
-  Random restarts_;
-  std::atomic<bool> calm_{false};
-  Daemon daemon_;
-  TroubledProxy proxy_;
-};
 
 // --- One round
 // ------------------------------------------------------------------------------------
@@ -168,28 +73,23 @@ struct Round {
   double seconds = 0;  // of load
 };
 
-enum class Restarts : uint8_t { kKillsAndDrains, kKills, kNone };
-
-// Restarts the server again and again until enough is answered.
-std::string Disturb(Site& site, Board& board, uint64_t answers, Restarts restarts) {
-  Random& random = site.restarts();
+// Disturbs it again and again until enough is answered.
+std::string Disturb(Site& site, Board& board, uint64_t answers) {
   uint64_t next = 0;
   while (next < answers) {
-    next += kAnswersARestart / 2 + random.Below(kAnswersARestart);
+    next = board.answers() + site.DrawPeace();
     if (!board.WaitForAnswers(std::min(next, answers), kPatience)) {
       return board.wrong().empty() ? "nothing is answered any more" : board.wrong();
     }
-    if (next >= answers || restarts == Restarts::kNone) continue;
-    const bool kill = restarts == Restarts::kKills || site.kills <= site.drains;
-    std::string wrong = site.Restart(kill);
+    if (next >= answers) continue;
+    std::string wrong = site.Disturb(board);
     if (!wrong.empty()) return wrong;
   }
   return {};
 }
 
-Round Play(Site& site, uint64_t seed, const std::string& name, uint64_t answers,
-           Restarts restarts) {
-  Board board({.name = name});
+Round Play(Site& site, uint64_t seed, const std::string& name, uint64_t answers) {
+  Board board({.name = name, .shared = site.shared()});
   std::atomic<bool> stop{false};
   std::vector<std::thread> clients;
   const double begin = Seconds();
@@ -197,20 +97,19 @@ Round Play(Site& site, uint64_t seed, const std::string& name, uint64_t answers,
   for (int i = 0; i < kUnaryClients + kPipelineClients; ++i) {
     const bool unary = i < kUnaryClients;
     const ClientOptions options{(unary ? "unary " : "pipeline ") + std::to_string(i),
-                                Mix(seed + static_cast<uint64_t>(i)), site.proxy().port(), &board,
-                                &stop};
+                                Mix(seed + static_cast<uint64_t>(i)), site.ports(), &board, &stop};
     clients.emplace_back(
         [options, unary] { unary ? ServeUnary(options) : ServePipeline(options); });
   }
   Round round;
-  round.wrong = Disturb(site, board, answers, restarts);
+  round.wrong = Disturb(site, board, answers);
   round.seconds = Seconds() - begin;
   round.answers = board.answers();
   stop = true;
   for (std::thread& client : clients) client.join();
   site.CalmDown(true);
   if (round.wrong.empty()) {
-    const ClientOptions options{"last look", seed, site.daemon().port(), &board, &stop};
+    const ClientOptions options{"last look", seed, site.own_ports(), &board, &stop};
     if (!AskAll(options, board.LastLooks())) round.wrong = "a last look is not answered";
   }
   if (round.wrong.empty()) round.wrong = board.wrong();
@@ -324,13 +223,7 @@ constexpr const char* kAnswers[] = {"reserve ACQUIRED",
 std::string Missing(const std::map<std::string, uint64_t>& met, const Site& site,
                     const Totals& totals, uint64_t answers) {
   std::map<std::string, uint64_t> all = met;
-  for (size_t i = 1; i < kTroubles; ++i) {
-    const auto trouble = static_cast<Trouble>(i);
-    all["network: " + std::string(Name(trouble))] += site.proxy().met(trouble);
-  }
-  all["network: shared fate"] = site.proxy().shared();
-  all["network: killed server"] = site.kills;
-  all["network: drained server"] = site.drains;
+  all.merge(site.met());
   all["order: lease or answer that ended"] = totals.lapses;
   all["order: lost reply of a call that took effect"] = totals.lost_effects;
   // The rarest of them comes once in 5,000 answers.
@@ -355,9 +248,21 @@ uint64_t NumberOf(const Settings& settings, const std::string& name, uint64_t ot
 // --- The runs
 // -------------------------------------------------------------------------------------------
 
-int Prove(const Settings& settings) {
+// What --engine names; RocksDB where it is not given.
+std::optional<SiteOptions> WhatToStart(const Settings& settings) {
+  SiteOptions options{.seed = settings.seed, .troubled = true};
+  const auto engine = settings.others.find("engine");
+  if (engine == settings.others.end() || engine->second == "rocksdb") return options;
+  options.servers = NumberOf(settings, "servers", 3);
+  if (options.servers < 2 || options.servers > 3) return std::nullopt;
+  if (engine->second == "etcd") options.store = Store::kEtcd;
+  if (engine->second == "postgres") options.store = Store::kPostgres;
+  return options.store == Store::kRocksDb ? std::nullopt : std::optional(options);
+}
+
+int Prove(const Settings& settings, const SiteOptions& options) {
   Tally tally(settings);
-  Site site(Daemon::Program(), settings.seed, true);
+  Site site(options);
   Totals totals;
   std::map<std::string, uint64_t> met;
   uint64_t answers = 0, lost = 0;
@@ -366,8 +271,8 @@ int Prove(const Settings& settings) {
   for (uint64_t number = 0; wrong.empty() && tally.GoesOn(); ++number) {
     const uint64_t left = settings.floor - std::min(settings.floor, tally.tried());
     const uint64_t enough = settings.seconds == 0 ? std::min(kAnswersARound, left) : kAnswersARound;
-    const Round round = Play(site, Mix(settings.seed) + number * 1000,
-                             "round" + std::to_string(number), enough, Restarts::kKillsAndDrains);
+    const Round round =
+        Play(site, Mix(settings.seed) + number * 1000, "round" + std::to_string(number), enough);
     wrong = round.wrong;
     answers += round.answers;
     seconds += round.seconds;
@@ -375,17 +280,16 @@ int Prove(const Settings& settings) {
     for (const auto& [what, count] : round.met) met[what] += count;
     if (wrong.empty()) Check(round.histories, tally, totals);
   }
-  if (wrong.empty()) wrong = site.Restart(false);
+  if (wrong.empty()) wrong = site.Drain(0);
   if (!wrong.empty()) tally.Failed(wrong);
   const std::string missing = Missing(met, site, totals, answers);
   if (!missing.empty()) tally.Failed("not met: " + missing);
   const double rate = seconds > 0 ? static_cast<double>(answers) / seconds : 0;
-  std::printf("%" PRIu64 " calls of %" PRIu64 " keys, %" PRIu64 " without an answer, over %" PRIu64
-              " connections; %.0f answers/s of load; %" PRIu64 " trials, at most %" PRIu64
-              " for a key\n",
-              totals.calls, totals.keys, lost, site.proxy().connections(), rate, totals.trials,
-              totals.most_trials);
-  const uint64_t least = NumberOf(settings, "rate", 1000);
+  std::printf(
+      "%" PRIu64 " calls of %" PRIu64 " keys, %" PRIu64 " without an answer, over %" PRIu64
+      " connections; %.0f answers/s of load; %" PRIu64 " trials, at most %" PRIu64 " for a key\n",
+      totals.calls, totals.keys, lost, site.connections(), rate, totals.trials, totals.most_trials);
+  const uint64_t least = NumberOf(settings, "rate", site.shared() ? 100 : 1000);
   if (rate < static_cast<double>(least)) {
     tally.Failed("fewer than " + std::to_string(least) + " answers a second");
   }
@@ -423,11 +327,14 @@ bool Notices(const Plant& plant, const std::vector<KeyHistory>& histories, Rando
 // How many rounds it takes to notice a server that forgets at each kill; 0: it is not noticed.
 int RoundsUntilNoticed(const Settings& settings) {
   // It does not notice by itself, either.
-  Site site(BesideThis("idempotency_forgetful_server"), settings.seed, false, {"--watermark_ms=0"});
+  Site site({.program = BesideThis("idempotency_forgetful_server"),
+             .more_flags = {"--watermark_ms=0"},
+             .seed = settings.seed,
+             .blows = Blows::kKills});
   std::string wrong = site.Start();
   for (int round = 1; round <= 5 && wrong.empty(); ++round) {
     const Round played = Play(site, settings.seed + static_cast<uint64_t>(round),
-                              "control" + std::to_string(round), kControlAnswers, Restarts::kKills);
+                              "control" + std::to_string(round), kControlAnswers);
     wrong = played.wrong;
     for (const KeyHistory& history : played.histories) {
       const Verdict verdict = FindOrder(history);
@@ -445,10 +352,10 @@ int Control(const Settings& settings) {
   Random random(settings.seed, 3);
   std::vector<KeyHistory> histories;
   {
-    Site site(Daemon::Program(), settings.seed, true);
+    Site site({.seed = settings.seed, .troubled = true});
     std::string wrong = site.Start();
     if (wrong.empty()) {
-      Round round = Play(site, settings.seed, "true", kControlAnswers, Restarts::kKillsAndDrains);
+      Round round = Play(site, settings.seed, "true", kControlAnswers);
       wrong = round.wrong;
       histories = std::move(round.histories);
     }
@@ -473,7 +380,12 @@ int Control(const Settings& settings) {
 int main(int argc, char** argv) {
   using namespace idempotency::proof;
   signal(SIGPIPE, SIG_IGN);
-  const Settings settings = ReadSettings(
-      argc, argv, network::kUsage, {.floor = 100'000, .others = {{"control", ""}, {"rate", ""}}});
-  return settings.has("control") ? network::Control(settings) : network::Prove(settings);
+  const Settings settings =
+      ReadSettings(argc, argv, network::kUsage,
+                   {.floor = 100'000,
+                    .others = {{"control", ""}, {"rate", ""}, {"engine", ""}, {"servers", ""}}});
+  if (settings.has("control")) return network::Control(settings);
+  const auto what = network::WhatToStart(settings);
+  if (!what.has_value()) std::fprintf(stderr, "%s", network::kUsage);
+  return what.has_value() ? network::Prove(settings, *what) : 2;
 }

@@ -22,6 +22,9 @@ using core::Duration;
 using core::NaiveModel;
 using core::Time;
 
+// Two servers on one machine round its clock each by itself.
+constexpr Duration kClocksApart{3};
+
 bool StartsWith(std::string_view text, std::string_view with) {
   return text.substr(0, with.size()) == with;
 }
@@ -111,6 +114,8 @@ struct State {
   Time at;
   Deadline deadline;
   Calls done;
+  // Had their effect, and are still to be answered.
+  Calls early;
   uint64_t changes = 0;  // a digest of what has changed anything, in order
   uint64_t lapses = 0;
   uint64_t lost_effects = 0;
@@ -126,12 +131,15 @@ class Search {
   bool GoOn(const State& state, Moment first_received);
   bool TryAnswered(const State& state, size_t call);
   bool TryLost(const State& state, size_t call);
+  bool TryEarly(const State& state, size_t call);
   bool TryLapse(const State& state);
 
   Moment FirstReceived(const State& state) const;
   bool MayBeNext(const State& state, size_t call, Moment first_received) const;
   void PlaceReads(State& state);
-  std::optional<State> Place(const State& state, size_t call, uint64_t token);
+  bool PlaceRead(State& state, size_t call);
+  bool PlaceLateRead(State& state, size_t call);
+  std::optional<State> Place(const State& state, size_t call, const Call& c, uint64_t token);
   bool Agrees(const State& state, size_t call, const NaiveModel& model,
               const NaiveModel::Told& told);
   std::optional<Time> Since(const State& state, const Call& call) const;
@@ -144,6 +152,8 @@ class Search {
 
   const KeyHistory& history_;
   const uint64_t max_trials_;
+  // How much earlier than by one server's clock it may be by another's.
+  const Duration apart_;
   std::vector<size_t> answered_;  // by when they were
   std::vector<size_t> lost_;
   std::vector<uint64_t> unclaimed_tokens_;
@@ -175,7 +185,9 @@ bool IsRead(const Call& call) {
 }
 
 Search::Search(const KeyHistory& history, uint64_t max_trials)
-    : history_(history), max_trials_(max_trials) {
+    : history_(history),
+      max_trials_(max_trials),
+      apart_(history.shared ? kClocksApart : Duration::zero()) {
   std::set<uint64_t> tokens;
   for (size_t i = 0; i < history.calls.size(); ++i) {
     const Call& call = history.calls[i];
@@ -233,11 +245,16 @@ bool Search::GoOn(const State& state, Moment first_received) {
   for (const size_t call : lost_) {
     if (MayBeNext(state, call, first_received) && TryLost(state, call)) return true;
   }
+  for (const size_t call : answered_) {
+    if (!history_.calls[call].perhaps_twice || state.early[call]) continue;
+    if (MayBeNext(state, call, first_received) && TryEarly(state, call)) return true;
+  }
   return false;
 }
 
 bool Search::TryAnswered(const State& state, size_t call) {
-  std::optional<State> next = Place(state, call, history_.calls[call].told.token);
+  const Call& c = history_.calls[call];
+  std::optional<State> next = Place(state, call, c, c.told.token);
   return next.has_value() && Go(*std::move(next));
 }
 
@@ -245,17 +262,30 @@ bool Search::TryLost(const State& state, size_t call) {
   const bool acquires = std::holds_alternative<core::ReserveCommand>(history_.calls[call].command);
   for (const uint64_t token : unclaimed_tokens_) {
     if (!acquires && token != 0) continue;
-    std::optional<State> next = Place(state, call, token);
+    std::optional<State> next = Place(state, call, history_.calls[call], token);
     if (next.has_value() && Go(*std::move(next))) return true;
   }
   return false;
+}
+
+// It has its effect as if nobody had been told, and is answered when it is stepped again.
+bool Search::TryEarly(const State& state, size_t call) {
+  Call unheard = history_.calls[call];
+  const uint64_t token = unheard.told.token;
+  unheard.ended = Ended::kLost;
+  unheard.told = Told{};
+  std::optional<State> next = Place(state, call, unheard, token);
+  if (!next.has_value()) return false;
+  next->done.reset(call);
+  next->early.set(call);
+  return Go(*std::move(next));
 }
 
 bool Search::TryLapse(const State& state) {
   if (!state.deadline.is_set || !state.deadline.is_short) return false;
   State next = state;
   next.model_now = state.deadline.model;
-  next.at = std::max(state.at, state.deadline.earliest);
+  next.at = std::max(state.at, state.deadline.earliest - apart_);
   next.deadline = Deadline{};
   next.changes = Mix(state.changes ^ Mix(kMaxCalls));
   ++next.lapses;
@@ -285,18 +315,38 @@ void Search::PlaceReads(State& state) {
   while (again) {
     again = false;
     for (const size_t call : answered_) {
-      if (history_.calls[call].sent > first_received) continue;
-      if (!MayBeNext(state, call, FirstReceived(state))) continue;
       const Call& c = history_.calls[call];
-      if (!NeverWrites(c) || c.told.not_before > state.at) continue;
-      std::optional<State> next = Place(state, call, 0);
-      const bool pure = next.has_value() && next->changes == state.changes &&
-                        next->at == state.at && next->deadline == state.deadline;
-      if (!pure) continue;
-      state = *std::move(next);
-      again = true;
+      if (c.sent > first_received || !NeverWrites(c)) continue;
+      if (!MayBeNext(state, call, FirstReceived(state))) continue;
+      again = PlaceRead(state, call) || PlaceLateRead(state, call) || again;
     }
   }
+}
+
+bool Search::PlaceRead(State& state, size_t call) {
+  const Call& c = history_.calls[call];
+  if (c.told.not_before - apart_ > state.at) return false;
+  std::optional<State> next = Place(state, call, c, 0);
+  const bool pure = next.has_value() && next->changes == state.changes && next->at == state.at &&
+                    next->deadline == state.deadline;
+  if (pure) state = *std::move(next);
+  return pure;
+}
+
+// Of several servers one may judge by a clock that it read after the record: it tells of a lapse
+// that another still prevents.
+bool Search::PlaceLateRead(State& state, size_t call) {
+  const Call& c = history_.calls[call];
+  const Deadline& deadline = state.deadline;
+  if (!history_.shared || !deadline.is_set || !deadline.is_short) return false;
+  if (core::IsSet(c.told.not_after) && c.told.not_after < deadline.earliest) return false;
+  State lapsed = state;
+  lapsed.model_now = deadline.model;
+  lapsed.deadline = Deadline{};
+  const std::optional<State> next = Place(lapsed, call, c, 0);
+  if (!next.has_value() || next->changes != lapsed.changes) return false;
+  state.done.set(call);
+  return true;
 }
 
 uint64_t Search::Digest(const State& state) const {
@@ -308,16 +358,16 @@ uint64_t Search::Digest(const State& state) const {
   add(state.deadline.earliest.time_since_epoch().count());
   add(state.deadline.latest.time_since_epoch().count());
   add(static_cast<int64_t>(std::hash<Calls>{}(state.done)));
+  add(static_cast<int64_t>(std::hash<Calls>{}(state.early)));
   return digest;
 }
 
 // --- One call
 // -------------------------------------------------------------------------------------
 
-// The state after the call, if it may be next. `token`: of a grant; 0: any that fits.
-std::optional<State> Search::Place(const State& state, size_t call, uint64_t token) {
+// The state after the call, if it may be next, as `c`. `token`: of a grant; 0: any that fits.
+std::optional<State> Search::Place(const State& state, size_t call, const Call& c, uint64_t token) {
   ++trials_;
-  const Call& c = history_.calls[call];
   const std::optional<Time> at = Since(state, c);
   if (!at.has_value()) {
     Explain(state, call, "by the server's times");
@@ -347,12 +397,12 @@ std::optional<State> Search::Place(const State& state, size_t call, uint64_t tok
 
 // When it was decided at the earliest, if it can have been decided in this state.
 std::optional<Time> Search::Since(const State& state, const Call& call) const {
-  Time at = std::max(state.at, call.told.not_before);
+  Time at = std::max(state.at, call.told.not_before - apart_);
   const Deadline& deadline = state.deadline;
   const bool renews = std::holds_alternative<core::RenewCommand>(call.command);
   const bool moved = core::IsSet(call.told.lease_end) &&
                      (Acquires(call) || (renews && call.told.lease_end > deadline.latest));
-  if (moved) at = std::max(at, call.told.lease_end - call.span);
+  if (moved) at = std::max(at, call.told.lease_end - call.span - apart_);
   if (core::IsSet(call.told.not_after) && at > call.told.not_after) return std::nullopt;
   // What has ended by then has to end first.
   if (deadline.is_set && deadline.is_short && at >= deadline.latest) return std::nullopt;

@@ -316,5 +316,65 @@ TEST(OrdersTest, NotToKnowIsToFail) {
   EXPECT_NE(verdict.wrong.find("undecided"), std::string::npos);
 }
 
+// --- Several servers -----------------------------------------------------------------------------
+
+// A lapse that a Renew under way undoes is told to whoever read the record before it.
+Story LateReader() {
+  Story story;
+  Call& reserve = story.Answered(Reserve("a", kModelShort), "ACQUIRED PROCEED token=5 attempt=1");
+  reserve.told.not_after = kServerTime;
+  reserve.told.lease_end = kServerTime + kShort;
+  Call& renew = story.Answered(Renew(5, kFar), "renewed token=5 attempt=1");
+  renew.told.not_after = kServerTime + kShort - Duration{1};
+  renew.told.lease_end = renew.told.not_after + kFar;
+  Call& get = story.Answered(Get(), kLapsed);
+  story.LastOverlaps();
+  get.told.not_after = kServerTime + kShort;
+  Call& later = story.Answered(Get(), kPending);
+  later.told.not_after = kServerTime + 2 * kShort;
+  return story;
+}
+
+TEST(OrdersTest, OfSeveralServersOneMayTellOfALapseThatAnotherPrevents) {
+  Story story = LateReader();
+  EXPECT_FALSE(story.Explained());
+  story.history().shared = true;
+  EXPECT_EQ(story.Wrong(), "");
+}
+
+TEST(OrdersTest, AlsoOfSeveralServersNoneTellsOfALapseBeforeTheLeaseEnds) {
+  Story story = LateReader();
+  story.history().shared = true;
+  story.history().calls[2].told.not_after = kServerTime + kShort - Duration{1};
+  EXPECT_FALSE(story.Explained());
+}
+
+TEST(OrdersTest, AlsoOfSeveralServersOneAloneGrantsAKey) {
+  Story story;
+  story.history().shared = true;
+  story.Answered(Reserve("a"), "ACQUIRED PROCEED token=5 attempt=1");
+  story.Answered(Reserve("b"), "ACQUIRED PROCEED token=6 attempt=1");
+  story.LastOverlaps();
+  EXPECT_FALSE(story.Explained());
+}
+
+TEST(OrdersTest, AlsoOfSeveralServersARecordIsNotReadAsItWasBeforeACallThatHasEnded) {
+  Story story;
+  story.history().shared = true;
+  story.Answered(Reserve("a"), "ACQUIRED PROCEED token=5 attempt=1");
+  story.Answered(Complete(5), "COMPLETE SUCCEEDED");
+  story.Answered(Get(), kPending);
+  EXPECT_FALSE(story.Explained());
+}
+
+TEST(OrdersTest, WhatWasSteppedTwiceIsAnsweredAsARepetition) {
+  Story story;
+  story.Answered(Reserve("a"), "ACQUIRED PROCEED token=5 attempt=1");
+  story.Answered(Complete(5), "already COMPLETE SUCCEEDED");
+  EXPECT_FALSE(story.Explained());
+  story.history().calls.back().perhaps_twice = true;
+  EXPECT_EQ(story.Wrong(), "");
+}
+
 }  // namespace
 }  // namespace idempotency::proof::network

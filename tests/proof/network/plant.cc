@@ -9,7 +9,7 @@ namespace idempotency::proof::network {
 namespace {
 
 // More than any that a server gives here, and than what clients make up.
-constexpr uint64_t kNewestToken = 9'000'000'000'000;
+constexpr uint64_t kNewestToken = 9'000'000'000'000'000'000;
 
 using Fits = std::function<bool(const Call&)>;
 
