@@ -19,6 +19,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "compare"))
 import common  # noqa: E402  pylint: disable=wrong-import-position
 import servers  # noqa: E402  pylint: disable=wrong-import-position
+import stores  # noqa: E402  pylint: disable=wrong-import-position
 import summary  # noqa: E402  pylint: disable=wrong-import-position
 
 BIN = Path(os.environ["BENCH_BIN"])
@@ -200,6 +201,30 @@ class Comparison(unittest.TestCase):
         self.assertEqual(len(result["rounds"]), 2)
         self.assertEqual(result["ratio_spreads"]["replay_unary_vs_echo"]["at_least"], 0.9)
         self.assertEqual(xml.etree.ElementTree.parse(picture).getroot().get("width"), "880")
+        self.assertEqual((self.processes(), os.listdir(self.directory / "data")), ([], []))
+
+    def test_engines_with_a_round_and_a_fail_over_each(self):
+        installed = [name for name in stores.SYSTEMS if not servers.missing_programs(
+            [stores.PROGRAMS[name]] if name in stores.PROGRAMS else [])]  # fmt: skip
+        output = self.directory / "engines.json"
+        run = subprocess.run(
+            [HERE / "engines.sh", "--no-install", "--no-build", f"--bin={BIN}",
+             f"--server={SERVER}", f"--dir={self.directory / 'data'}", f"--json={output}",
+             f"--systems={','.join(installed)}", "--rounds=1", "--failovers=1",
+             f"--operations={OPERATIONS}"],
+            capture_output=True, text=True, timeout=4 * PATIENCE_SECONDS, check=False,
+        )  # fmt: skip
+        self.assertEqual(run.returncode, 0, run.stderr)
+        result = json.loads(output.read_text("utf-8"))
+        self.assertEqual(list(result["operations_per_second"]), installed)
+        for name in installed:
+            self.assertIn(name, run.stdout)
+            self.assertGreater(result["operations_per_second"][name]["lifecycle_256"]["median"], 0)
+        for name, took in result["failover_seconds"].items():
+            self.assertGreater(took["median"], 0, name)
+        self.assertEqual(
+            set(result["failover_seconds"]), {"etcd_3", "postgres_sync"} & set(installed)
+        )
         self.assertEqual((self.processes(), os.listdir(self.directory / "data")), ([], []))
 
     def test_scale_with_a_few_keys(self):
