@@ -42,6 +42,10 @@ kills_control       $BIN/idempotency_kills --control
 power_cuts  $BIN/idempotency_power_cuts --seed=$seed --floor=5000
 power_cuts_control  $BIN/idempotency_power_cuts --control
 etcd_kills  $BIN/idempotency_etcd_kills --seed=$seed --floor=20
+postgres_failovers  $BIN/idempotency_postgres_failovers --seed=$seed --floor=6
+postgres_failovers_control $BIN/idempotency_postgres_failovers --seed=$seed --control
+paused_etcd         $BIN/idempotency_paused_replica --engine=etcd --seed=$seed --floor=12
+paused_postgres     $BIN/idempotency_paused_replica --engine=postgres --seed=$seed --floor=12
 shutdowns   $BIN/idempotency_shutdowns --seed=$seed --floor=5
 io_faults_control   $BIN/idempotency_io_faults --control
 disk_full   $BIN/idempotency_disk_full
@@ -59,6 +63,8 @@ TEXT
 # The same, of those that run only where they are named.
 by_name() {
   cat <<TEXT
+network_etcd        $BIN/idempotency_network --engine=etcd --seed=$seed --floor=20000
+network_postgres    $BIN/idempotency_network --engine=postgres --seed=$seed --floor=20000
 soak        $BIN/idempotency_soak --seed=$seed --floor=60
 large_answers       $BIN/idempotency_large_answers --floor=300
 large_answers_control $BIN/idempotency_large_answers --floor=50 --control

@@ -7,6 +7,7 @@
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -39,6 +40,7 @@ constexpr char kUsage[] =
 constexpr uint64_t kCallsBetween = 150;
 constexpr int kStartTries = 5;
 constexpr size_t kNobody = 99;
+constexpr size_t kMajority = 2;
 constexpr std::chrono::seconds kRecovery{5};
 
 // What befalls whom.
@@ -75,7 +77,7 @@ class Proof {
 
   int Run() {
     Tally tally(settings_);
-    std::string wrong = AwaitLeader() == kNobody ? "etcd has no leader" : StartServer(0);
+    std::string wrong = AwaitLeader() == kNobody ? WithoutLeader() : StartServer(0);
     if (wrong.empty()) wrong = StartServer(1);
     if (wrong.empty()) {
       crowd_.Start();
@@ -98,7 +100,7 @@ class Proof {
   std::string Strike(Blow blow, Tally* tally) {
     if (!crowd_.AwaitCalls(kCallsBetween)) return "nothing is acknowledged any more";
     const size_t leader = AwaitLeader();
-    if (leader == kNobody) return "etcd has no leader";
+    if (leader == kNobody) return WithoutLeader();
     const size_t victim = HitsLeader(blow) ? leader : (leader + 1) % etcd_.size();
     const size_t server = victim % fleet_.size();
     down_ = victim;
@@ -143,7 +145,7 @@ class Proof {
            " times nothing was acknowledged within 5 s of a new leader";
   }
 
-  // Whom all that run call their leader; kNobody: none, for minutes.
+  // Who leads, as two members say; kNobody: none, for minutes.
   size_t AwaitLeader() {
     size_t leader = kNobody;
     BecomesTrue([&] {
@@ -153,19 +155,27 @@ class Proof {
     return leader;
   }
 
+  std::string WithoutLeader() {
+    std::string wrong = "etcd has no leader; its members say:";
+    for (size_t i = 0; i < etcd_.size(); ++i) wrong += "\n" + etcd_.member(i).Log();
+    return wrong;
+  }
+
   // One that was stopped believes for a moment that it leads: the others do not.
   size_t AgreedLeader() {
-    size_t leader = kNobody;
-    uint64_t named = 0;
+    std::map<uint64_t, size_t> votes;
+    std::map<uint64_t, size_t> members;
     for (size_t i = 0; i < members_.size(); ++i) {
       if (i == down_) continue;
       const auto status = members_[i]->StatusNow();
-      if (!status.ok() || status->leader() == 0) return kNobody;
-      if (named != 0 && named != status->leader()) return kNobody;
-      named = status->leader();
-      if (named == status->header().member_id()) leader = i;
+      if (!status.ok()) continue;
+      ++votes[status->leader()];
+      members[status->header().member_id()] = i;
     }
-    return leader;
+    for (const auto& [id, count] : votes) {
+      if (count >= kMajority && members.count(id) != 0) return members[id];
+    }
+    return kNobody;
   }
 
   // A server that finds no leader ends: whoever watches over it starts it again.

@@ -72,7 +72,7 @@ void Board::Hear(const Ticket& ticket, Outcome outcome) {
     return;
   }
   call.received = ++now_;
-  call.perhaps_twice = hurt_ || call.sent < last_hurt_;
+  call.perhaps_twice = options_.shared;
   call.told = std::move(outcome.told);
   ++answers_;
   ++met_[KindOf(call.command, call.told.answer)];
@@ -92,12 +92,6 @@ void Board::Learn(Key& key, size_t index) {
 void Board::Wrong(const std::string& what) {
   absl::MutexLock lock(&mutex_);
   if (wrong_.empty()) wrong_ = what;
-}
-
-void Board::StoreIsHurt(bool hurt) {
-  absl::MutexLock lock(&mutex_);
-  hurt_ = hurt;
-  last_hurt_ = ++now_;
 }
 
 void Board::CountAnswer(std::string_view answer) {

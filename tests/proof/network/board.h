@@ -63,9 +63,6 @@ class Board {
   // An answer that is of no key.
   void HearOther() { CountAnswer("namespace"); }
 
-  // From now on, or no more, a server may not know what became of what it wrote.
-  void StoreIsHurt(bool hurt) ABSL_LOCKS_EXCLUDED(mutex_);
-
   // Until so many calls are answered; false: it took too long, or something is wrong.
   bool WaitForAnswers(uint64_t count, absl::Duration patience) ABSL_LOCKS_EXCLUDED(mutex_);
   uint64_t answers() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -93,8 +90,6 @@ class Board {
   std::vector<Key> keys_ ABSL_GUARDED_BY(mutex_);
   std::vector<size_t> open_ ABSL_GUARDED_BY(mutex_);
   Moment now_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool hurt_ ABSL_GUARDED_BY(mutex_) = false;
-  Moment last_hurt_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t answers_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t lost_ ABSL_GUARDED_BY(mutex_) = 0;
   std::string wrong_ ABSL_GUARDED_BY(mutex_);

@@ -58,8 +58,8 @@ struct Call {
   Told told;
   // A call on the same stream that is applied before this one: an index.
   std::optional<size_t> behind;
-  // The store failed under way: the server may have stepped the command twice, and answered the
-  // second time.
+  // One of several servers answered: where it did not know what became of its write, or another
+  // had it taken back, it has stepped the command again, and answered the second time.
   bool perhaps_twice = false;
   // Who asked, and how, for people.
   std::string by;

@@ -8,8 +8,8 @@
 //   never before its end, and nothing that was alive was decided after it.
 // - Calls on one stream are applied in their order.
 // - Where several servers answer (KeyHistory::shared), their clocks may be a little apart, and who
-//   only reads may judge what it has read by a later time. A call that went on while the store
-//   failed (Call::perhaps_twice) may have had its effect before, and be answered as a repetition.
+//   only reads may judge what it has read by a later time. A call (Call::perhaps_twice) may have
+//   had its effect before it was answered as a repetition.
 //
 // The search (Wing and Gong's, remembering where it has been) has a budget; to run out of it is
 // to fail.

@@ -14,7 +14,7 @@ constexpr size_t kGroups = 4;
 constexpr size_t kEtcdMembers = 3;
 // Between two blows, on average.
 constexpr uint64_t kPeaceAlone = 2'000;
-constexpr uint64_t kPeaceShared = 800;
+constexpr uint64_t kPeaceShared = 400;
 // While a server stands still.
 constexpr uint64_t kAnswersOfAPause = 60;
 constexpr absl::Duration kPatience = absl::Seconds(60);
@@ -172,21 +172,17 @@ std::string Site::Pause(size_t which, Board& board) {
 
 std::string Site::HurtStore(Board& board) {
   ++met_["killed store"];
-  board.StoreIsHurt(true);
   if (etcd_.has_value()) {
     EtcdMember& member = etcd_->member(random_.Below(etcd_->size()));
     member.Kill();
     // Before it is back the others have to do.
     const bool answered = board.WaitForAnswers(board.answers() + kAnswersOfAPause, kPatience);
     member.Start();
-    board.StoreIsHurt(false);
     return answered || !board.wrong().empty() ? "" : "two of three members of etcd answer nothing";
   }
   postgres_->Kill();
   postgres_->Start();
-  // A commit that went down with it may be stepped again for as long as nothing is answered.
   const bool answered = board.WaitForAnswers(board.answers() + kAnswersOfAPause, kPatience);
-  board.StoreIsHurt(false);
   return answered || !board.wrong().empty() ? "" : "PostgreSQL is back, and nothing is answered";
 }
 

@@ -217,7 +217,9 @@ class Pause {
     // One that was sent before may have been in time; to complete would have kept others away.
     const bool in_time =
         owner.answer.ok() && !owner.surely_late && owner.report != Report::kComplete;
-    if (fenced || in_time) return {};
+    // Or its server had read the record, and looked at the clock when it went on: refused as well.
+    const bool lapsed = owner.reason == "LEASE_LAPSED" && !owner.surely_late;
+    if (fenced || in_time || lapsed) return {};
     return owner.key + ": a late report is told \"" + owner.reason + "\" " +
            owner.answer.error_message();
   }
