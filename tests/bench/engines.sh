@@ -11,7 +11,7 @@ Installs what is missing (deploy/install_deps.sh bench), builds the release bina
 bench, and then measures in turn, on this machine: idempotencyd on RocksDB, on one etcd and on
 three, on a PostgreSQL and on one with a synchronous standby. Prints throughput, ratios to RocksDB
 with their spread, and how long it takes until calls are acknowledged again after etcd's leader
-or PostgreSQL's primary is lost. Takes six minutes.
+or PostgreSQL's primary is lost. Takes seven minutes.
 
   --no-install   leave the machine's packages alone
   --no-build     take the binaries as they are in build/release/bin

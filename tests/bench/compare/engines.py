@@ -37,7 +37,7 @@ def parse(arguments: list) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3, help="alternations (3)")
     parser.add_argument("--seconds", type=float, default=4.0, help="of each measurement (4)")
     parser.add_argument("--warmup", type=float, default=1.0, help="seconds before each (1)")
-    parser.add_argument("--failovers", type=int, default=5, help="of each store that can (5)")
+    parser.add_argument("--failovers", type=int, default=3, help="of each store that can (3)")
     parser.add_argument("--systems", default=",".join(stores.SYSTEMS),
                         help=f"some of {','.join(stores.SYSTEMS)}")
     common.add_common_flags(parser)
