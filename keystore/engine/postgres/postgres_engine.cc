@@ -25,8 +25,9 @@ namespace {
 constexpr int kMaxWriteTries = 5;
 constexpr size_t kMaxConnections = 100;
 constexpr size_t kMaxAbsentKeys = 100'000;
-// How often it is looked whether the database can be reached again.
-constexpr core::Duration kReachedAgain = std::chrono::seconds(1);
+// How often it is looked whether the database can be reached again. A fail-over takes that much
+// longer.
+constexpr core::Duration kReachedAgain = std::chrono::milliseconds(250);
 // What one upkeep looks at, and how much of it at once: the rest waits for the next.
 constexpr size_t kExpiryBatch = 256;
 constexpr int kExpiryBatches = 64;
@@ -165,6 +166,7 @@ void PostgresEngine::KeepUp() {
     // Nobody else may look whether it can be reached again: new keys are refused meanwhile.
     WaitFor(upkeep_waker_, reachable_ ? options_.upkeep_interval
                                       : std::min(options_.upkeep_interval, kReachedAgain));
+    upkeep_waker_.Reset();
     {
       absl::MutexLock lock(&mutex_);
       if (closing_) return;
@@ -214,6 +216,8 @@ void PostgresEngine::SetReachable(bool reachable, const absl::Status& why) {
   if (reachable_.exchange(reachable) == reachable) return;
   if (reachable) return log_(kLogInfo, "PostgreSQL can be reached again");
   log_(kLogWarning, absl::StrCat("PostgreSQL cannot be used: ", why.message()));
+  // It sleeps for as long as all is well.
+  upkeep_waker_.Wake();
 }
 
 absl::Status PostgresEngine::DeadError() const {

@@ -645,6 +645,18 @@ TEST_F(PostgresOutage, AnswersThatItCannotAndGoesOnWhenItCan) {
   Store(*engine, PayKey("b"), PendingRecord(1));
 }
 
+TEST_F(PostgresOutage, NewKeysAreTakenBeforeTheNextUpkeepWhenItCanBeReachedAgain) {
+  fixture_.postgres.upkeep_interval = std::chrono::hours(1);
+  const auto engine = fixture_.Open();
+  server_.Kill();
+  EXPECT_FALSE(Read(*engine, {PayKey("a")}).ok());
+  EXPECT_TRUE(engine->pressure().stalled);
+  server_.Start();
+  // Nobody asks meanwhile: who would write is refused.
+  EXPECT_TRUE(fixture_.surroundings().WaitForLog(kLogInfo, "can be reached again"));
+  EXPECT_FALSE(engine->pressure().stalled);
+}
+
 TEST_F(PostgresOutage, WhatWasAcknowledgedIsThereAfterAKill) {
   const auto engine = fixture_.Open();
   constexpr int kWriters = 4;
