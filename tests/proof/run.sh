@@ -41,12 +41,9 @@ kills       $BIN/idempotency_kills --seed=$seed --floor=300 --jobs=3
 kills_control       $BIN/idempotency_kills --control
 power_cuts  $BIN/idempotency_power_cuts --seed=$seed --floor=5000
 power_cuts_control  $BIN/idempotency_power_cuts --control
-etcd_kills  $BIN/idempotency_etcd_kills --seed=$seed --floor=20
-postgres_failovers  $BIN/idempotency_postgres_failovers --seed=$seed --floor=6
-postgres_failovers_control $BIN/idempotency_postgres_failovers --seed=$seed --control
-paused_etcd         $BIN/idempotency_paused_replica --engine=etcd --seed=$seed --floor=12
-paused_postgres     $BIN/idempotency_paused_replica --engine=postgres --seed=$seed --floor=12
+etcd_kills  $BIN/idempotency_etcd_kills --seed=$seed --floor=20 --slow
 shutdowns   $BIN/idempotency_shutdowns --seed=$seed --floor=5
+io_faults   $BIN/idempotency_io_faults --seed=$seed --all --part=0/4
 io_faults_control   $BIN/idempotency_io_faults --control
 disk_full   $BIN/idempotency_disk_full
 corruptions $BIN/idempotency_corruptions --seed=$seed --floor=2000
@@ -63,12 +60,16 @@ TEXT
 # The same, of those that run only where they are named.
 by_name() {
   cat <<TEXT
+etcd_kills_in_time  $BIN/idempotency_etcd_kills --seed=$seed --floor=20
+postgres_failovers  $BIN/idempotency_postgres_failovers --seed=$seed --floor=6
+postgres_failovers_control $BIN/idempotency_postgres_failovers --seed=$seed --control
+paused_etcd         $BIN/idempotency_paused_replica --engine=etcd --seed=$seed --floor=12
+paused_postgres     $BIN/idempotency_paused_replica --engine=postgres --seed=$seed --floor=12
 network_etcd        $BIN/idempotency_network --engine=etcd --seed=$seed --floor=20000
 network_postgres    $BIN/idempotency_network --engine=postgres --seed=$seed --floor=20000
 soak        $BIN/idempotency_soak --seed=$seed --floor=60
 large_answers       $BIN/idempotency_large_answers --floor=300
 large_answers_control $BIN/idempotency_large_answers --floor=50 --control
-io_faults   $BIN/idempotency_io_faults --seed=$seed --all --part=0/4
 io_faults_all       $BIN/idempotency_io_faults --seed=$seed --all
 hostile     $BIN/idempotency_hostile --seed=$seed
 hostile_control     $BIN/idempotency_hostile --control
