@@ -125,11 +125,17 @@ PostgresEngine::~PostgresEngine() {
     closing_ = true;
   }
   upkeep_waker_.Wake();
+  closing_waker_.Wake();
   if (upkeep_.joinable()) upkeep_.join();
   for (std::thread& worker : workers_) worker.join();
 }
 
 bool PostgresEngine::HasWork() const { return !tasks_.empty() || (closing_ && busy_ == 0); }
+
+bool PostgresEngine::IsClosing() const {
+  absl::MutexLock lock(&mutex_);
+  return closing_;
+}
 
 void PostgresEngine::Enqueue(Task task) {
   absl::MutexLock lock(&mutex_);
@@ -167,12 +173,13 @@ void PostgresEngine::KeepUp() {
     WaitFor(upkeep_waker_, reachable_ ? options_.upkeep_interval
                                       : std::min(options_.upkeep_interval, kReachedAgain));
     upkeep_waker_.Reset();
-    {
-      absl::MutexLock lock(&mutex_);
-      if (closing_) return;
-    }
+    if (IsClosing()) return;
     const absl::StatusOr<UpkeepReport> report = UpkeepNow(worker);
     if (!report.ok()) log_(kLogDebug, std::string(report.status().message()));
+    // A pause in any case: where this session works and those of others do not, each of them wakes
+    // it.
+    WaitFor(closing_waker_, std::min(options_.upkeep_interval, kReachedAgain));
+    if (IsClosing()) return;
   }
 }
 

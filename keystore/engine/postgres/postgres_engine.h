@@ -111,6 +111,7 @@ class PostgresEngine final : public Engine {
   void Enqueue(Task task) ABSL_LOCKS_EXCLUDED(mutex_);
   void Work(Worker worker) ABSL_LOCKS_EXCLUDED(mutex_);
   bool HasWork() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  bool IsClosing() const ABSL_LOCKS_EXCLUDED(mutex_);
   void KeepUp();
 
   absl::StatusOr<PostgresSession*> Ready(Worker& worker);
@@ -187,6 +188,7 @@ class PostgresEngine final : public Engine {
   absl::flat_hash_set<std::string> absent_ ABSL_GUARDED_BY(mutex_);
   StoreStats stats_ ABSL_GUARDED_BY(mutex_);
   PgWaker upkeep_waker_;
+  PgWaker closing_waker_;
 
   std::vector<std::thread> workers_;
   std::thread upkeep_;
