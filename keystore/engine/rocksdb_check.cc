@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <iterator>
 #include <string_view>
@@ -74,6 +75,8 @@ constexpr FileSystem kFileSystems[] = {
     {V9FS_MAGIC, "9p", Keeps::kNotKnown},
 };
 
+bool IsNoSpace(int error) { return error == ENOSPC || error == EDQUOT; }
+
 Finding JudgeFileSystem(const RocksDbCheckFacts& facts) {
   if (!facts.file_system.has_value()) {
     return kFileSystem.NotChecked(absl::StrCat("the file system of ", facts.data_dir, " is hidden"),
@@ -91,7 +94,10 @@ Finding JudgeFileSystem(const RocksDbCheckFacts& facts) {
   const std::string seen = absl::StrCat(facts.data_dir, " is on ", std::string(known->name));
   switch (known->keeps) {
     case Keeps::kYes:
-      return kFileSystem.Ok(seen);
+      if (facts.store_file_system == facts.file_system) return kFileSystem.Ok(seen);
+      return kFileSystem.Fails(
+          absl::StrCat(seen, ", and RocksDB's own directory in it on something else"),
+          "mount one volume for the whole data directory, and nothing below it");
     case Keeps::kNo:
       return kFileSystem.Fails(absl::StrCat(seen, ", which is memory"),
                                "move the store to a volume on a disk, and name it as --data_dir");
@@ -106,6 +112,10 @@ Finding JudgeFileSystem(const RocksDbCheckFacts& facts) {
 }
 
 Finding JudgeSync(const SyncProbe& sync) {
+  if (sync.no_space) {
+    return kSync.NotChecked("there is no space to write what could be synced",
+                            "make room on the volume, and ask again");
+  }
   if (!sync.status.ok()) {
     return kSync.Fails(absl::StrCat("a sync has failed: ", std::string(sync.status.message())),
                        "see the kernel's log for errors of the disk; move the store to another");
@@ -212,6 +222,7 @@ SyncProbe ProbeSync(const std::string& directory, const std::function<core::Time
   const std::string path = directory + kProbeName;
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (fd < 0) {
+    probe.no_space = IsNoSpace(errno);
     probe.status = FileError("cannot create", path);
     return probe;
   }
@@ -219,8 +230,14 @@ SyncProbe ProbeSync(const std::string& directory, const std::function<core::Time
   while (probe.status.ok() && probe.syncs < kProbeSyncs && probe.took < kProbeTime) {
     // Each writes what was not there before, or there would be nothing to sync.
     const char byte = static_cast<char>(probe.syncs);
-    if (::write(fd, &byte, 1) != 1) probe.status = FileError("cannot write", path);
-    if (probe.status.ok() && ::fdatasync(fd) != 0) probe.status = FileError("cannot sync", path);
+    if (::write(fd, &byte, 1) != 1) {
+      probe.no_space = IsNoSpace(errno);
+      probe.status = FileError("cannot write", path);
+    }
+    if (probe.status.ok() && ::fdatasync(fd) != 0) {
+      probe.no_space = IsNoSpace(errno);
+      probe.status = FileError("cannot sync", path);
+    }
     if (probe.status.ok()) ++probe.syncs;
     probe.took = now() - began;
   }

@@ -21,6 +21,8 @@ namespace idempotency::keystore {
 // What syncing costs where the store is.
 struct SyncProbe {
   absl::Status status;
+  // It failed for want of space, which says nothing of syncing.
+  bool no_space = false;
   size_t syncs = 0;
   // Of all of them, to the millisecond.
   core::Duration took{0};
@@ -30,6 +32,8 @@ struct RocksDbCheckFacts {
   std::string data_dir;
   // As statfs(2) numbers it; unset: it does not say.
   std::optional<uint64_t> file_system;
+  // The same of RocksDB's own directory below it.
+  std::optional<uint64_t> store_file_system;
   SyncProbe sync;
   std::optional<uint64_t> free_bytes;
   uint64_t min_free_bytes = 0;

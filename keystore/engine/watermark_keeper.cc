@@ -94,6 +94,18 @@ void WatermarkKeeper::OnFlushCompleted(rocksdb::DB* /*db*/, const rocksdb::Flush
 
 absl::Status WatermarkKeeper::SyncLocked() {
   if (db_ == nullptr || !TakeSequence() || now_ == stored_) return absl::OkStatus();
+  return StoreNow();
+}
+
+absl::Status WatermarkKeeper::Probe() {
+  absl::MutexLock lock(&mutex_);
+  if (db_ == nullptr || !TakeSequence()) {
+    return absl::UnavailableError("a store that has died stores none");
+  }
+  return StoreNow();
+}
+
+absl::Status WatermarkKeeper::StoreNow() {
   if (absl::Status status = CheckTheOnlyOne(); !status.ok()) return status;
   if (absl::Status status = file_->Store(now_); !status.ok()) return status;
   stored_ = now_;

@@ -48,6 +48,9 @@ class WatermarkKeeper final : public rocksdb::EventListener {
 
   // As of now, unless the store is dead: what is written then may not be durable.
   absl::Status Sync() ABSL_LOCKS_EXCLUDED(mutex_);
+  // The same, written also where it says nothing new: whether it can be. UNAVAILABLE where the
+  // store is dead.
+  absl::Status Probe() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // The last one of this run; then nothing more is written.
   void Close() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -58,6 +61,7 @@ class WatermarkKeeper final : public rocksdb::EventListener {
  private:
   void StopThread() ABSL_LOCKS_EXCLUDED(mutex_);
   void Run(core::Duration interval) ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status StoreNow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status SyncLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckTheOnlyOne() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What is durable by now, whichever log it is in. False: nobody knows any more.

@@ -249,8 +249,22 @@ Finding JudgeEndpoints(const EtcdCheckFacts& facts) {
   const auto listed = static_cast<size_t>(facts.view.list->members_size());
   const std::string seen =
       absl::StrCat(facts.endpoints.size(), " endpoints for ", listed, " members");
-  if (facts.endpoints.size() >= listed) return kEndpoints.Ok(seen);
-  return kEndpoints.Warning(seen, "name every member in --etcd_endpoints");
+  if (facts.endpoints.size() < listed) {
+    return kEndpoints.Warning(seen, "name every member in --etcd_endpoints");
+  }
+  std::set<uint64_t> who;
+  const std::vector<const StatusResponse*> answers = Answers(facts.view);
+  for (const StatusResponse* answer : answers) who.insert(answer->header().member_id());
+  if (who.size() < answers.size()) {
+    return kEndpoints.Warning(
+        absl::StrCat(seen, ", and some are one member: ", who.size(), " have answered"),
+        "name each member once in --etcd_endpoints, by an address that is its own");
+  }
+  if (who.size() < listed) {
+    return kEndpoints.NotChecked(absl::StrCat(seen, ", and ", who.size(), " have answered"),
+                                 "see to the silent ones, then ask again");
+  }
+  return kEndpoints.Ok(seen);
 }
 
 Finding JudgeLearner(const EtcdCheckFacts& facts) {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -128,6 +129,19 @@ Finding JudgeSynchronousCommit(const std::optional<std::string>& value) {
       "SET)");
 }
 
+// For how many standbys a commit waits: "ANY 2 (a, b, c)", "FIRST 1 (a)", "2 (a, b)", or names
+// alone. Nothing where it cannot be told.
+std::optional<int64_t> StandbysWaitedFor(const std::string& names) {
+  const size_t list = names.find('(');
+  if (list == std::string::npos) return 1;
+  int64_t count = 0;
+  const std::vector<std::string> words =
+      absl::StrSplit(names.substr(0, list), absl::ByAnyChar(" \t"), absl::SkipEmpty());
+  if (words.empty() || words.size() > 2) return std::nullopt;
+  if (!absl::SimpleAtoi(words.back(), &count) || count < 1) return std::nullopt;
+  return count;
+}
+
 Finding JudgeStandby(const PostgresServerFacts& server) {
   if (!server.synchronous_standbys.has_value()) return NotTold(kStandby);
   const std::string connected = server.standbys.has_value()
@@ -150,8 +164,20 @@ Finding JudgeStandby(const PostgresServerFacts& server) {
                      "): nothing is acknowledged"),
         "start the standby; see pg_stat_replication on the primary, and the standby's log");
   }
-  return kStandby.Ok(absl::StrCat("commits wait for standbys, and ", *server.standbys_in_sync,
-                                  server.standbys_in_sync == 1 ? " is" : " are", " in sync"));
+  const std::optional<int64_t> wanted = StandbysWaitedFor(*server.synchronous_standbys);
+  const std::string seen = absl::StrCat("commits wait for standbys, and ", *server.standbys_in_sync,
+                                        *server.standbys_in_sync == 1 ? " is" : " are", " in sync");
+  if (!wanted.has_value()) {
+    return kStandby.NotChecked(absl::StrCat(seen, "; how many they wait for cannot be told"),
+                               "compare synchronous_standby_names with pg_stat_replication");
+  }
+  if (*server.standbys_in_sync < *wanted) {
+    return kStandby.Fails(
+        absl::StrCat(seen, " of the ", *wanted, " that each waits for: nothing is acknowledged"),
+        "start the others; see pg_stat_replication on the primary, and the "
+        "standbys' logs");
+  }
+  return kStandby.Ok(seen);
 }
 
 Finding JudgeChecksums(const std::optional<std::string>& value) {
@@ -270,9 +296,10 @@ SELECT version(), current_setting('server_version_num', true)::int8,
   current_setting('max_connections', true)::int8 -
     current_setting('superuser_reserved_connections', true)::int8)";
 
-// As of others' sessions, some may know only that they are there.
+// Of others' sessions some may know only that they are there, and in which database.
 constexpr char kActivity[] = R"(
-SELECT count(*)::int8 FROM pg_stat_activity WHERE backend_type = 'client backend')";
+SELECT count(*)::int8 FROM pg_stat_activity
+WHERE backend_type = 'client backend' OR (backend_type IS NULL AND datid IS NOT NULL))";
 
 constexpr char kReplication[] = R"(
 SELECT count(*)::int8, (count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')))::int8,

@@ -81,7 +81,7 @@ std::vector<FactsRow<F>> RowsOfMembers() {
        [](F& f) { Silence(f, 2); },
        "etcd.quorum",
        Severity::kWarning,
-       {"etcd.version", "etcd.one_cluster", "etcd.learner", "etcd.space"}},
+       {"etcd.version", "etcd.one_cluster", "etcd.endpoints", "etcd.learner", "etcd.space"}},
       {"no leader",
        [](F& f) {
          for (auto& member : f.view.members) member->set_leader(0);
@@ -110,6 +110,9 @@ std::vector<FactsRow<F>> RowsOfMembers() {
        "etcd.endpoints",
        Severity::kWarning,
        {"etcd.members"}},
+      {"one that is named twice",
+       [](F& f) { f.view.members[2]->mutable_header()->set_member_id(1); }, "etcd.endpoints",
+       Severity::kWarning},
       {"a learner", [](F& f) { f.view.members[0]->set_is_learner(true); }, "etcd.learner",
        Severity::kWarning}};
 }
@@ -201,8 +204,8 @@ TEST(EtcdCheck, WhatASilentMemberWouldSayIsNotKnown) {
   EtcdCheckFacts facts = Good();
   Silence(facts, 1);
   EXPECT_EQ(IdsOf(Judge(facts), Severity::kNotChecked),
-            (std::set<std::string>{"etcd.version", "etcd.one_cluster", "etcd.learner", "etcd.space",
-                                   "etcd.clock"}));
+            (std::set<std::string>{"etcd.version", "etcd.one_cluster", "etcd.endpoints",
+                                   "etcd.learner", "etcd.space", "etcd.clock"}));
   // What is wrong with the others is wrong all the same.
   facts.view.members[0]->set_version("3.5.0");
   EXPECT_EQ(FindingOf(Judge(facts), "etcd.version").severity, Severity::kGuaranteeFails);
