@@ -96,7 +96,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerParts parts, ServerO
 absl::Status Server::StartStore() {
   const bool moves = options_.transfer != TransferMode::kOff;
   keystore::KeyStoreOptions store_options = StoreOptions(parts_.config, moves);
-  if (!moves) {
+  // Only an import may open what is not whole: a read, too, would say that what is missing is
+  // unknown.
+  if (options_.transfer != TransferMode::kImport) {
     const absl::StatusOr<core::Time> lost_before = keystore::CheckImported(parts_.engine.get());
     if (!lost_before.ok()) return lost_before.status();
     store_options.lost_before = *lost_before;

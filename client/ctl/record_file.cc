@@ -1,6 +1,8 @@
 #include "client/ctl/record_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -45,6 +47,16 @@ bool SyncDirectoryOf(const std::string& path) {
   return synced;
 }
 
+// Makes it ours alone until it is closed; false where somebody has it, or has just given it its
+// name.
+bool TakePartial(int fd, const std::string& path) {
+  struct stat opened {};
+  struct stat named {};
+  return flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &opened) == 0 &&
+         lstat(path.c_str(), &named) == 0 && opened.st_dev == named.st_dev &&
+         opened.st_ino == named.st_ino && opened.st_nlink == 1;
+}
+
 }  // namespace
 
 // --- Writing -------------------------------------------------------------------------------------
@@ -66,10 +78,20 @@ std::string RecordFileWriter::Open() {
   if (access(path_.c_str(), F_OK) == 0) {
     return absl::StrCat(path_, " is there already; name another file, or remove it");
   }
+  const int fd =
+      open(partial_path_.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, kOwnerOnly);
+  if (fd < 0) return Because("cannot make", partial_path_);
+  if (!TakePartial(fd, partial_path_)) {
+    close(fd);
+    return absl::StrCat("another export writes ", partial_path_,
+                        "; wait for its end, or name another file");
+  }
+  fd_ = fd;
   // What an earlier run has left is of no use to anybody.
-  unlink(partial_path_.c_str());
-  fd_ = open(partial_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kOwnerOnly);
-  return fd_ < 0 ? Because("cannot make", partial_path_) : Append(kMagic);
+  if (fchmod(fd_, kOwnerOnly) != 0 || ftruncate(fd_, 0) != 0) {
+    return Because("cannot empty", partial_path_);
+  }
+  return Append(kMagic);
 }
 
 std::string RecordFileWriter::Write(const transfer::v1::ExportRecordsResponse& part) {

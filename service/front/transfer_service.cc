@@ -1,5 +1,7 @@
 // TransferService: all records of the store, out of it or into it, at the pace of the caller.
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,6 +27,7 @@ namespace {
 namespace wire = idempotency::transfer::v1;
 
 constexpr uint32_t kFormatVersion = 1;
+constexpr int32_t kMaxNanos = 999'999'999;
 
 // --- Messages <-> values -------------------------------------------------------------------------
 
@@ -33,6 +36,7 @@ core::Time TimeOf(const google::protobuf::Timestamp& timestamp) {
   const std::chrono::seconds last =
       std::chrono::floor<std::chrono::seconds>(core::kMaxTime.time_since_epoch());
   if (timestamp.seconds() < 0 || timestamp.seconds() > last.count()) return {};
+  if (timestamp.nanos() < 0 || timestamp.nanos() > kMaxNanos) return {};
   return core::Time(std::chrono::seconds(timestamp.seconds()) +
                     std::chrono::milliseconds(timestamp.nanos() / 1'000'000));
 }
@@ -168,6 +172,8 @@ class TransferCall : public Reactor {
   }
 
   TransferKeeper& keeper() const { return *keeper_; }
+  // Nobody listens any more, or the server stops: what reads whole stores ends, too.
+  bool given_up() const { return gone_ || keeper_->stopping(); }
 
  private:
   void End(const absl::Status& status) {
@@ -175,7 +181,7 @@ class TransferCall : public Reactor {
     // The codes of both have the same numbers.
     this->Finish({static_cast<grpc::StatusCode>(status.raw_code()), std::string(status.message())});
   }
-  void OnCancel() override {}
+  void OnCancel() override { gone_ = true; }
   void OnDone() override {
     keystore::Outstanding* const calls = desk_->calls();
     delete this;
@@ -184,6 +190,7 @@ class TransferCall : public Reactor {
 
   const FrontDesk* const desk_;
   TransferKeeper* const keeper_;
+  std::atomic<bool> gone_{false};
   std::optional<AuditLog::Act> act_;
 };
 
@@ -209,7 +216,7 @@ class ExportCall final
       Fill(*std::move(chunk), response_.mutable_chunk());
       if (!Send()) return Gone();
     }
-    const auto totals = records.End([this] { return keeper().stopping(); });
+    const auto totals = records.End([this] { return given_up(); });
     if (!totals.ok()) return totals.status();
     Fill(*totals, response_.mutable_trailer());
     return Send() ? absl::OkStatus() : Gone();
@@ -269,8 +276,7 @@ class ImportCall final
 
  private:
   absl::Status End(keystore::RecordImport* records) {
-    const auto stored =
-        records->End(TotalsOf(request_.trailer()), [this] { return keeper().stopping(); });
+    const auto stored = records->End(TotalsOf(request_.trailer()), [this] { return given_up(); });
     if (!stored.ok()) return stored.status();
     wire::ImportRecordsResponse response;
     Fill(records->counts(), response.mutable_summary()->mutable_progress());

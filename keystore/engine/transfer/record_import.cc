@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "keystore/core/invariants.h"
 #include "keystore/core/limits.h"
 #include "keystore/engine/transfer/import_mark.h"
 #include "keystore/engine/transfer/record_export.h"
@@ -20,8 +21,8 @@ constexpr int kMaxWriteTries = 10;
 absl::Status Damaged(const char* what) {
   return absl::DataLossError(absl::StrCat(
       what,
-      "; what came before is in the store, which is not whole: make a new export, or copy "
-      "the file again, and run the import again"));
+      "; what came before is in the store, which is not whole: copy the file again and run the "
+      "import again, or empty the store and import a new export"));
 }
 
 absl::Status NotEmpty() {
@@ -46,6 +47,10 @@ absl::Status RecordImport::Begin(core::Time now) {
       !core::IsSet(facts.made) || facts.made > core::kMaxTime ||
       facts.lost_before > core::kMaxTime) {
     return absl::InvalidArgumentError("the header holds what no store has; export again");
+  }
+  if (const auto broken = core::BrokenRule(MakeImportMark(facts, false)); !broken.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the header holds what no store has; export again: ", std::string(broken)));
   }
   if (now + kMaxImportClockBehind < facts.made) {
     return absl::FailedPreconditionError(
@@ -122,6 +127,7 @@ absl::StatusOr<RecordImport::Wanted> RecordImport::Fit(const MovedRecord& moved,
   const bool too_large = moved.bytes.size() + kStoredRecordRoom > limits_.max_value_bytes &&
                          record.response.bytes.present();
   if (too_large && !plan_.omit_large_bodies) {
+    conflict_ = unpacked.key;
     return absl::FailedPreconditionError(absl::StrCat(
         "a response of ", record.response.bytes.view().size(),
         " bytes is too large for this store; raise what it takes in one request, or import with "
@@ -175,6 +181,11 @@ absl::Status RecordImport::Write(std::vector<Wanted> batch) {
     absl::StatusOr<std::vector<GuardedWrite>> missing = Missing(batch);
     if (!missing.ok()) return missing.status();
     if (missing->empty()) return absl::OkStatus();
+    // Before the last of the space goes, which would end the engine, or a store that others use.
+    if (engine_.engine().pressure().full) {
+      return absl::ResourceExhaustedError(
+          "the store is almost full; give it more space, and run the same import again");
+    }
     const std::vector<WriteOutcome> outcomes = engine_.Commit(*std::move(missing));
     if (std::all_of(outcomes.begin(), outcomes.end(),
                     [](WriteOutcome outcome) { return outcome == WriteOutcome::kCommitted; })) {

@@ -60,7 +60,8 @@ class RecordImport {
 
   // DATA_LOSS for anything but the next chunk, exactly as it was made: nothing of it is written.
   // ALREADY_EXISTS where a key holds another record, which conflict() names; FAILED_PRECONDITION
-  // for a response that is too large, and where the store was not empty and lacks a record.
+  // for a response that is too large, whose operation it names, and where the store was not empty
+  // and lacks a record; RESOURCE_EXHAUSTED where the store is almost full.
   absl::Status Take(const RecordChunk& chunk);
 
   // Reads the store back, and gives what it holds. DATA_LOSS where what came is not what was

@@ -43,9 +43,11 @@ absl::Status StoreWalk::Take(const ScanEntry& entry) {
   const auto* record = std::get_if<core::Record>(&entry.stored);
   if (record == nullptr) {
     return absl::DataLossError(
-        "a record cannot be read: it is damaged, or sealed with a key that is not in "
-        "--response_keys; idempotencyctl list names it: bring back the key, or settle the "
-        "operation and delete it by force, and export again");
+        "a record cannot be read: it is sealed with a key that is not in --response_keys, which is "
+        "to be brought back, or, where it is lost for good, named by --lost_response_keys; or it "
+        "is "
+        "damaged: idempotencyctl list names it, settle the operation and delete it by force. Then "
+        "export again");
   }
   MovedRecord moved = Pack(entry.key, *record);
   // What is compared later goes by this order, and so does noticing what comes twice.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "client/ctl/record_file.h"
 #include "tests/client/ctl/fake_server.h"
 #include "tests/support/temp_directory.h"
 
@@ -117,6 +118,23 @@ TEST_F(TransferCommandTest, SaysHowFarItIs) {
   server_.terminal = true;
   EXPECT_THAT(Export().err, HasSubstr("exporting  [######..................]  25 %  1 records"));
   EXPECT_THAT(Import().err, HasSubstr("importing  [######..................]  25 %  1 records"));
+}
+
+TEST_F(TransferCommandTest, ASecondExportToTheSameFileLeavesTheFirstAlone) {
+  RecordFileWriter first(file(), nullptr);
+  EXPECT_EQ(first.Open(), "");
+  const RunResult second = Export();
+  EXPECT_EQ(second.code, 2) << second.err;
+  EXPECT_THAT(second.err, HasSubstr("another export writes"));
+  EXPECT_EQ(first.Write(SomeParts()[0]), "");
+  EXPECT_EQ(first.Finish(), "");
+  EXPECT_EQ(access(file().c_str(), F_OK), 0);
+}
+
+TEST_F(TransferCommandTest, WhatAKilledExportHasLeftIsWrittenOver) {
+  std::ofstream(file() + ".partial") << std::string(100'000, 'x');
+  EXPECT_EQ(Export().code, 0);
+  EXPECT_EQ(Import().code, 0);
 }
 
 TEST_F(TransferCommandTest, WhatIsNotWholeGetsNoName) {

@@ -201,6 +201,10 @@ TEST_F(TransferServerTest, ADamagedHeaderIsRefusedBeforeAnythingIsWritten) {
   spoilt[0].mutable_header()->set_token_floor(1);
   EXPECT_EQ(Import(*service, spoilt).status.error_code(), grpc::StatusCode::DATA_LOSS);
   spoilt = parts;
+  // What would be set, and before all time.
+  spoilt[0].mutable_header()->mutable_export_time()->set_nanos(-2'000'000'000);
+  EXPECT_NE(Import(*service, spoilt).status.error_code(), grpc::StatusCode::OK);
+  spoilt = parts;
   spoilt[0].mutable_header()->mutable_export_time()->set_seconds(int64_t{1} << 62);
   EXPECT_EQ(Import(*service, spoilt).status.error_code(), grpc::StatusCode::DATA_LOSS);
   spoilt = parts;
