@@ -285,13 +285,15 @@ class TransferTest(unittest.TestCase):
         # As it is, it ends without having been asked to.
         server.process.kill()
         server.process.wait()
-        refused = subprocess.run(
-            [binary("IDEMPOTENCYD"), "--listen=127.0.0.1:0", *target.flags()],
-            capture_output=True, timeout=PATIENCE_SECONDS, check=False,
-            env={**os.environ, "PGPASSWORD": Postgres.PASSWORD},
-        )  # fmt: skip
-        self.assertEqual(refused.returncode, 1, refused.stderr)
-        self.assertIn(b"--transfer=import", refused.stderr)
+        # Nor may it be read: what has not come yet would be called unknown.
+        for more in ([], ["--transfer=export"]):
+            refused = subprocess.run(
+                [binary("IDEMPOTENCYD"), "--listen=127.0.0.1:0", *target.flags(), *more],
+                capture_output=True, timeout=PATIENCE_SECONDS, check=False,
+                env={**os.environ, "PGPASSWORD": Postgres.PASSWORD},
+            )  # fmt: skip
+            self.assertEqual(refused.returncode, 1, refused.stderr)
+            self.assertIn(b"--transfer=import", refused.stderr)
 
         summary = self._import(target, "records")
         self.assertEqual(summary["progress"]["present"], "1")
