@@ -2,6 +2,8 @@
 # idempotencyd on each of its engines, measured. See --help.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+# shellcheck source=/dev/null  # it is checked by itself
+source tests/bench/measure.bash
 
 usage() {
   cat <<'TEXT'
@@ -20,31 +22,4 @@ TEXT
   python3 tests/bench/compare/engines.py --help-options
 }
 
-install=yes
-build=yes
-arguments=()
-for argument in "$@"; do
-  case "$argument" in
-    -h | --help)
-      usage
-      exit 0
-      ;;
-    --no-install) install=no ;;
-    --no-build) build=no ;;
-    *) arguments+=("$argument") ;;
-  esac
-done
-
-if [ "$install" = yes ]; then deploy/install_deps.sh bench; fi
-if [ "$build" = yes ]; then
-  log=$(mktemp)
-  trap 'rm -f "$log"' EXIT
-  if ! { cmake --preset release && cmake --build --preset release --target \
-    idempotencyd idempotency_load idempotency_failover_probe; } >"$log" 2>&1; then
-    cat "$log" >&2
-    exit 1
-  fi
-  rm -f "$log"
-  trap - EXIT
-fi
-exec python3 tests/bench/compare/engines.py ${arguments[@]+"${arguments[@]}"}
+measure engines.py install 'idempotencyd idempotency_load idempotency_failover_probe' "$@"

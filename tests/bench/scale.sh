@@ -2,6 +2,8 @@
 # idempotencyd with ten million keys. See --help.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+# shellcheck source=/dev/null  # it is checked by itself
+source tests/bench/measure.bash
 
 usage() {
   cat <<'TEXT'
@@ -19,28 +21,4 @@ TEXT
   python3 tests/bench/compare/scale.py --help-options
 }
 
-build=yes
-arguments=()
-for argument in "$@"; do
-  case "$argument" in
-    -h | --help)
-      usage
-      exit 0
-      ;;
-    --no-build) build=no ;;
-    *) arguments+=("$argument") ;;
-  esac
-done
-
-if [ "$build" = yes ]; then
-  log=$(mktemp)
-  trap 'rm -f "$log"' EXIT
-  if ! { cmake --preset release && cmake --build --preset release --target \
-    idempotencyd idempotency_load idempotency_compact; } >"$log" 2>&1; then
-    cat "$log" >&2
-    exit 1
-  fi
-  rm -f "$log"
-  trap - EXIT
-fi
-exec python3 tests/bench/compare/scale.py ${arguments[@]+"${arguments[@]}"}
+measure scale.py as_is 'idempotencyd idempotency_load idempotency_compact' "$@"
