@@ -8,8 +8,9 @@ namespace idempotency::keystore {
 namespace {
 
 // Lapses reported, records reclaimed and looked at again in one batch, so that a burst of them
-// delays no command for long.
+// delays no command for long. An outage ends leases by the hundred thousand.
 constexpr size_t kMaxLapsesAtOnce = 256;
+constexpr size_t kMaxLapsesBesideOthers = 32;
 constexpr size_t kMaxReclaimedAtOnce = 256;
 constexpr size_t kMaxLooksAtOnce = 256;
 // Where some have sent much and others are about, batches are smaller, and the others sooner in
@@ -230,7 +231,7 @@ bool Lane::TakeBatch() {
   if (sweeping_) SweepDue();
   // Who waits goes before who comes after the lease has ended, however late the timers are.
   const core::Time now = shared_->Now().latest;
-  if (waiters_.size() != 0 && next_timer() <= now) {
+  if (lapsing_ || (waiters_.size() != 0 && next_timer() <= now)) {
     RunErrands(Errands{.run_timers = true});
   }
   for (;;) {
@@ -592,14 +593,24 @@ void Lane::RunErrands(Errands errands) {
 
 void Lane::RunDueTimers() {
   const core::Now now = shared_->Now();
-  for (const core::Key& key : leases_.TakeDue(now.earliest, kMaxLapsesAtOnce)) {
+  const size_t most = LapsesAtOnce();
+  const size_t more = most - std::min(most, ended_leases_.size());
+  for (const core::Key& key : leases_.TakeDue(now.earliest, more)) {
     // First, since who is woken may acquire the key.
     LookAtLapse(key);
     WakeAll(waiters_.TakeKey(key));
   }
+  // A part of them for every batch, until there is no more.
+  const std::optional<core::Time> next = leases_.NextDue();
+  lapsing_ = next.has_value() && *next <= now.earliest;
   std::vector<PendingCommandPtr> due = waiters_.TakeDue(now.latest);
   for (PendingCommandPtr& command : due) command->wait_until = core::Time{};
   WakeAll(std::move(due));
+}
+
+size_t Lane::LapsesAtOnce() const {
+  absl::MutexLock lock(&mutex_);
+  return queue_.empty() ? kMaxLapsesAtOnce : kMaxLapsesBesideOthers;
 }
 
 // Reads the record that has lapsed: what is reported is what is stored, not what was planned.
@@ -671,7 +682,8 @@ void Lane::SubmitInternal(core::Key key, core::Command command, ReplyCallback do
 void Lane::UpdateNextTimer() {
   core::Time next = core::kMaxTime;
   // Where clocks differ, others may act only when the lease has ended by the slowest of them.
-  if (const auto due = leases_.NextDue()) {
+  // What is due already, and has to wait for its turn, comes with the batches.
+  if (const auto due = leases_.NextDue(); due.has_value() && !lapsing_) {
     next = std::min(next, core::Add(*due, shared_->traits.clock_skew));
   }
   if (const auto due = waiters_.NextDue()) next = std::min(next, *due);

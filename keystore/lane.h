@@ -181,6 +181,7 @@ class Lane {
   void RunErrands(Errands errands);
   void RunDueTimers();
   void SweepDue();
+  size_t LapsesAtOnce() const;
   void LookAtLapse(const core::Key& key);
   void LookAtUnresolved(const core::Key& key);
   void SeeToLapse(const core::Key& key, const core::Answer& answer, core::Time now);
@@ -239,6 +240,8 @@ class Lane {
   OpenLeases unresolved_looks_;
   // More of them may be due than the last batch took.
   bool sweeping_ = false;
+  // Leases have ended that are still to be looked at.
+  bool lapsing_ = false;
   DrainRate drain_rate_;
 
   std::atomic<size_t> pending_{0};
