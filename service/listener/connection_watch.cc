@@ -9,34 +9,46 @@ namespace {
 
 // A call and its cancellation are two frames, with at least this many bytes together.
 constexpr uint64_t kLeastCancelledBytes = 24;
-constexpr uint64_t kWorthALook = 32 * 1024;
+constexpr uint64_t kWorthALook = 16 * 1024;
 
 }  // namespace
 
 ConnectionWatch::ConnectionWatch(uint32_t max_cancelled_calls, uint32_t max_calls,
                                  core::Duration now)
     : max_cancelled_calls_(max_cancelled_calls),
+      max_cancelled_at_once_(MaxCancelledAtOnce(max_cancelled_calls, max_calls)),
       max_calls_(max_calls),
       looked_at_(now),
-      cancels_left_(max_cancelled_calls_) {}
+      cancels_left_(max_cancelled_at_once_),
+      taken_at_(now) {}
 
 bool ConnectionWatch::IsWorthALook(uint64_t bytes_received) const {
-  const uint64_t enough = kLeastCancelledBytes * static_cast<uint64_t>(max_cancelled_calls_) / 4;
-  return bytes_received - bytes_at_look_ >= std::min(kWorthALook, enough);
+  const uint64_t enough = kLeastCancelledBytes * static_cast<uint64_t>(max_cancelled_at_once_);
+  return bytes_received >= bytes_at_look_ + std::min(kWorthALook, enough);
 }
 
 bool ConnectionWatch::SpendCancels(uint64_t cancelled, core::Duration span) {
   const int64_t refill = max_cancelled_calls_ * span.count() / kCancelWindow.count();
+  // They may have come all along since the last look: only what is left over is bounded.
   cancels_left_ += refill - static_cast<int64_t>(cancelled);
   if (cancels_left_ < 0) return false;
-  cancels_left_ = std::min(cancels_left_, max_cancelled_calls_);
+  cancels_left_ = std::min(cancels_left_, max_cancelled_at_once_);
   return true;
 }
 
-bool ConnectionWatch::IsDeaf(const SocketBytes& bytes) {
-  if (bytes.unsent == 0 || bytes.acknowledged != acknowledged_) bytes_at_taking_ = bytes.received;
+bool ConnectionWatch::IsDeaf(const SocketBytes& bytes, const CallCounts& counts,
+                             core::Duration now) {
+  if (bytes.unsent == 0 || bytes.acknowledged != acknowledged_) {
+    bytes_at_taking_ = bytes.received;
+    counts_at_taking_ = counts;
+    taken_at_ = now;
+  }
   acknowledged_ = bytes.acknowledged;
-  return bytes.received - bytes_at_taking_ > kMaxDeafBytes;
+  const bool calls =
+      counts.started != counts_at_taking_.started || counts.messages != counts_at_taking_.messages;
+  const uint64_t more = bytes.received - bytes_at_taking_;
+  if (!calls) return more > kMaxDeafBytes;
+  return more > kMaxDeafBytesOfCalls && now - taken_at_ >= kDeafPatience;
 }
 
 bool ConnectionWatch::IsNeverEnding(uint64_t bytes_received, uint64_t open) const {
@@ -46,11 +58,17 @@ bool ConnectionWatch::IsNeverEnding(uint64_t bytes_received, uint64_t open) cons
   return bytes_received - bytes_at_progress_ > kMaxWordlessBytes + messages;
 }
 
-Conduct ConnectionWatch::Look(const SocketBytes& bytes, const CallCounts& counts,
+bool ConnectionWatch::HasNotBegun(uint64_t bytes_received, const CallCounts& counts) const {
+  return counts.started == 0 && bytes_received - bytes_at_progress_ > kMaxBytesBeforeACall;
+}
+
+Conduct ConnectionWatch::Look(const SocketBytes& counted, const CallCounts& counts,
                               core::Duration now) {
+  SocketBytes bytes = counted;
+  bytes.received = std::max(bytes.received, bytes_at_look_);
   const core::Duration span = now - looked_at_;
   const bool may_go_on = SpendCancels(counts.failed - counts_.failed, span);
-  const bool is_deaf = IsDeaf(bytes);
+  const bool is_deaf = IsDeaf(bytes, counts, now);
   if (counts.started != counts_.started || counts.messages != counts_.messages) {
     bytes_at_progress_ = bytes.received;
   }
@@ -63,6 +81,7 @@ Conduct ConnectionWatch::Look(const SocketBytes& bytes, const CallCounts& counts
   const uint64_t open = counts.started - std::min(counts.started, counts.succeeded + counts.failed);
   if (open > max_calls_) return Conduct::kTooManyCalls;
   if (is_deaf) return Conduct::kDeaf;
+  if (HasNotBegun(bytes.received, counts)) return Conduct::kNeverEnding;
   if (!IsNeverEnding(bytes.received, open)) {
     endless_since_.reset();
   } else if (!endless_since_) {

@@ -9,6 +9,7 @@
 #ifndef IDEMPOTENCY_SERVICE_LISTENER_CONNECTION_WATCH_H_
 #define IDEMPOTENCY_SERVICE_LISTENER_CONNECTION_WATCH_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -45,26 +46,43 @@ inline constexpr uint64_t kMostUnfinishedBytes = 64 * 1024 * 1024;
 // For how long there have to be more: gRPC may have taken megabytes of a call that it has not begun
 // yet, where a machine is busy.
 inline constexpr core::Duration kEndlessPatience{100};
-// Bytes that may come of a peer that has no room for what is sent to it, and makes none.
-inline constexpr uint64_t kMaxDeafBytes = 256 * 1024;
+// What gRPC may have taken before it has begun the first call: what it has just read and not looked
+// at yet, a TLS record, settings. There is no other reason for more, so nothing is waited for. (A
+// first call may send a whole message before anything is granted: gRPC 1.51 begins with large
+// windows.)
+inline constexpr uint64_t kMaxBytesBeforeACall = 48 * 1024;
+// Bytes that may come of a peer that has no room for what is sent to it, and makes none. Where they
+// bring calls or messages it is more, and only after a while: what it was sent may have got lost on
+// the way, or its machine be busy.
+inline constexpr uint64_t kMaxDeafBytes = 64 * 1024;
+inline constexpr uint64_t kMaxDeafBytesOfCalls = 256 * 1024;
+inline constexpr core::Duration kDeafPatience{250};
+
+// How many of `max_cancelled_calls` may be cancelled at once: gRPC clears a call away long after it
+// has ended, so that each holds 20 KiB for a while. Whoever leaves cancels all that it has open.
+constexpr uint32_t MaxCancelledAtOnce(uint32_t max_cancelled_calls, uint32_t max_calls) {
+  return std::min(max_cancelled_calls, std::max(max_cancelled_calls / 4, max_calls));
+}
 
 // Thread safety: none. `now` is time that only rises, of any origin.
 class ConnectionWatch {
  public:
-  // At most `max_cancelled_calls` in kCancelWindow, measured as a bucket that refills, and
-  // `max_calls` at once.
+  // `max_cancelled_calls` in kCancelWindow, measured as a bucket that refills, of which a part may
+  // come at once (MaxCancelledAtOnce), and `max_calls` at once.
   ConnectionWatch(uint32_t max_cancelled_calls, uint32_t max_calls, core::Duration now);
 
   // Whether as much has come since the last Look that it is worth counting calls.
   bool IsWorthALook(uint64_t bytes_received) const;
-  Conduct Look(const SocketBytes& bytes, const CallCounts& counts, core::Duration now);
+  Conduct Look(const SocketBytes& counted, const CallCounts& counts, core::Duration now);
 
  private:
   bool SpendCancels(uint64_t cancelled, core::Duration span);
-  bool IsDeaf(const SocketBytes& bytes);
+  bool IsDeaf(const SocketBytes& bytes, const CallCounts& counts, core::Duration now);
   bool IsNeverEnding(uint64_t bytes_received, uint64_t open) const;
+  bool HasNotBegun(uint64_t bytes_received, const CallCounts& counts) const;
 
   const int64_t max_cancelled_calls_;
+  const int64_t max_cancelled_at_once_;
   const uint64_t max_calls_;
   core::Duration looked_at_;
   int64_t cancels_left_;
@@ -75,6 +93,8 @@ class ConnectionWatch {
   std::optional<core::Duration> endless_since_;
   // When the peer last took something, or there was nothing to take.
   uint64_t bytes_at_taking_ = 0;
+  CallCounts counts_at_taking_;
+  core::Duration taken_at_;
   uint64_t acknowledged_ = 0;
   CallCounts counts_;
 };

@@ -20,6 +20,8 @@ namespace {
 // How often connections are looked at: often enough that a flood of cancelled calls (100,000 a
 // second and more, and 8 KiB each, measured on two cores) is found before it has taken much memory.
 constexpr core::Duration kLookInterval{5};
+// After a look that found much to look at.
+constexpr core::Duration kNextLook{2};
 // At one look: of all connections some, in turn; of those that send much, fewer.
 constexpr int kMaxLooks = 64;
 constexpr int kMaxCounts = 4;
@@ -298,12 +300,17 @@ void Listener::ListenTo(bool listening) {
 void Listener::Look(core::Duration now) {
   next_look_ = now + kLookInterval;
   int counted = 0;
+  LookAtSome(now, &counted);
+  if (counted > 0) next_look_ = now + kNextLook;
+}
+
+void Listener::LookAtSome(core::Duration now, int* counted) {
   const size_t looks = std::min<size_t>(connections_.size(), kMaxLooks);
   auto next = connections_.upper_bound(looked_at_id_);
   for (size_t i = 0; i < looks; ++i, ++next) {
     if (next == connections_.end()) next = connections_.begin();
     // Its turn is the first one next time.
-    if (!LookAt(&next->second, now, &counted)) return;
+    if (!LookAt(&next->second, now, counted)) return;
     looked_at_id_ = next->first;
   }
 }

@@ -125,6 +125,7 @@ class Listener {
   void Pause(core::Duration now);
   void ListenTo(bool listening);
   void Look(core::Duration now);
+  void LookAtSome(core::Duration now, int* counted);
   // False where too much was asked of gRPC already.
   bool LookAt(Connection* connection, core::Duration now, int* counted);
   void CutOff(Connection* connection, Trouble trouble, core::Duration now);

@@ -12,8 +12,8 @@ namespace {
 // What all connections together may hold in buffers.
 constexpr size_t kTransportMemoryBytes = size_t{512} * 1024 * 1024;
 // Taken from a connection at once. Every call in it is begun before anything else is done for that
-// connection, and a call may be 24 bytes; gRPC would take 4 MiB.
-constexpr int kMaxReadBytes = 64 * 1024;
+// connection, and a call may be 24 bytes and take 20 KiB: 13 MiB. gRPC would take 4 MiB at once.
+constexpr int kMaxReadBytes = 16 * 1024;
 // For the answer to a keepalive.
 constexpr absl::Duration kKeepaliveTimeout = absl::Seconds(20);
 // Pings that come too soon before the connection is closed.

@@ -10,6 +10,7 @@ namespace {
 constexpr core::Duration kStart{0};
 constexpr uint64_t kMib = 1024 * 1024;
 constexpr uint32_t kManyCalls = 1'000'000;
+constexpr uint32_t kFewCalls = 10;
 
 SocketBytes Received(uint64_t bytes) { return SocketBytes{.received = bytes}; }
 
@@ -28,38 +29,59 @@ Conduct EndlessLook(ConnectionWatch* watch, const SocketBytes& bytes, const Call
   return watch->Look(more, counts, kStart + kEndlessPatience);
 }
 
-TEST(ConnectionWatchTest, AllowsAsManyCancelledCallsAsItSays) {
-  ConnectionWatch watch(100, kManyCalls, kStart);
-  EXPECT_EQ(watch.Look(Received(1), Counts(1'000'000, 100), kStart), Conduct::kFine);
-  EXPECT_EQ(watch.Look(Received(2), Counts(1'000'000, 101), kStart), Conduct::kCancelFlood);
+TEST(ConnectionWatchTest, AllowsAQuarterOfTheCancelledCallsAtOnce) {
+  ConnectionWatch watch(100, kFewCalls, kStart);
+  EXPECT_EQ(watch.Look(Received(1), Counts(1'000'000, 25), kStart), Conduct::kFine);
+  EXPECT_EQ(watch.Look(Received(2), Counts(1'000'000, 26), kStart), Conduct::kCancelFlood);
+}
+
+TEST(ConnectionWatchTest, AllowsToCancelAtOnceWhateverMayBeOpen) {
+  EXPECT_EQ(MaxCancelledAtOnce(10'000, 1'875), 2'500u);
+  EXPECT_EQ(MaxCancelledAtOnce(2'000, 1'875), 1'875u);
+  EXPECT_EQ(MaxCancelledAtOnce(1'000, 1'875), 1'000u);
+}
+
+TEST(ConnectionWatchTest, AllowsAsManyCancelledCallsAsItSaysThatAreSpread) {
+  ConnectionWatch watch(100, kFewCalls, kStart);
+  for (int i = 1; i <= 100; ++i) {
+    const CallCounts counts = Counts(1'000'000, static_cast<uint64_t>(i));
+    ASSERT_EQ(watch.Look(Received(1), counts, kStart + kCancelWindow * i / 100), Conduct::kFine);
+  }
+  // All of them, though nobody has looked meanwhile.
+  ConnectionWatch late(100, kFewCalls, kStart);
+  EXPECT_EQ(late.Look(Received(1), Counts(1'000'000, 125), kStart + kCancelWindow), Conduct::kFine);
 }
 
 TEST(ConnectionWatchTest, AllowsThemAgainAfterTheWindowAndNotBefore) {
-  ConnectionWatch watch(100, kManyCalls, kStart);
-  ASSERT_EQ(watch.Look(Received(1), Counts(100, 100), kStart), Conduct::kFine);
+  ConnectionWatch watch(100, kFewCalls, kStart);
+  ASSERT_EQ(watch.Look(Received(1), Counts(25, 25), kStart), Conduct::kFine);
   ConnectionWatch other = watch;
-  EXPECT_EQ(watch.Look(Received(2), Counts(200, 200), kStart + kCancelWindow), Conduct::kFine);
-  EXPECT_EQ(other.Look(Received(2), Counts(200, 200), kStart + kCancelWindow / 2),
+  EXPECT_EQ(watch.Look(Received(2), Counts(125, 125), kStart + kCancelWindow), Conduct::kFine);
+  EXPECT_EQ(other.Look(Received(2), Counts(125, 125), kStart + kCancelWindow / 2),
             Conduct::kCancelFlood);
 }
 
 TEST(ConnectionWatchTest, SavesNoneUpOverALongTime) {
-  ConnectionWatch watch(100, kManyCalls, kStart);
+  ConnectionWatch watch(100, kFewCalls, kStart);
   ASSERT_EQ(watch.Look(Received(1), Counts(0, 0), kStart + 1'000 * kCancelWindow), Conduct::kFine);
-  EXPECT_EQ(watch.Look(Received(2), Counts(101, 101), kStart + 1'000 * kCancelWindow),
+  EXPECT_EQ(watch.Look(Received(2), Counts(26, 26), kStart + 1'000 * kCancelWindow),
             Conduct::kCancelFlood);
 }
 
 TEST(ConnectionWatchTest, LooksOnlyWhereSomethingHasCome) {
   ConnectionWatch watch(1'000'000, kManyCalls, kStart);
   EXPECT_FALSE(watch.IsWorthALook(0));
+  EXPECT_FALSE(watch.IsWorthALook(16 * 1024 - 1));
+  EXPECT_TRUE(watch.IsWorthALook(16 * 1024));
+  (void)watch.Look(Received(16 * 1024), Counts(1, 0), kStart);
   EXPECT_FALSE(watch.IsWorthALook(32 * 1024 - 1));
   EXPECT_TRUE(watch.IsWorthALook(32 * 1024));
-  (void)watch.Look(Received(32 * 1024), Counts(1, 0), kStart);
-  EXPECT_FALSE(watch.IsWorthALook(64 * 1024 - 1));
-  EXPECT_TRUE(watch.IsWorthALook(64 * 1024));
+  // What is counted of it may be less than it was.
+  EXPECT_FALSE(watch.IsWorthALook(0));
+  EXPECT_EQ(watch.Look(Received(0), Counts(1, 0), kStart), Conduct::kFine);
+  EXPECT_FALSE(watch.IsWorthALook(32 * 1024 - 1));
   // Few cancelled calls are few bytes.
-  EXPECT_TRUE(ConnectionWatch(100, kManyCalls, kStart).IsWorthALook(24 * 100 / 4));
+  EXPECT_TRUE(ConnectionWatch(100, kFewCalls, kStart).IsWorthALook(24 * 100 / 4));
 }
 
 TEST(ConnectionWatchTest, AllowsAsManyCallsAtOnceAsItSays) {
@@ -75,6 +97,22 @@ TEST(ConnectionWatchTest, EndsABlockOfHeadersThatDoesNotEnd) {
   const uint64_t most = kMib + kMaxWordlessBytes;
   EXPECT_EQ(watch.Look(Received(most), idle, kStart), Conduct::kFine);
   EXPECT_EQ(EndlessLook(&watch, Received(most + 1), idle), Conduct::kNeverEnding);
+}
+
+TEST(ConnectionWatchTest, EndsAtOnceWhoSendsMoreThanFitsBeforeACall) {
+  ConnectionWatch watch(100, kManyCalls, kStart);
+  const CallCounts none;
+  EXPECT_EQ(watch.Look(Received(kMaxBytesBeforeACall), none, kStart), Conduct::kFine);
+  ConnectionWatch begins = watch;
+  EXPECT_EQ(watch.Look(Received(kMaxBytesBeforeACall + 1), none, kStart), Conduct::kNeverEnding);
+  EXPECT_EQ(begins.Look(Received(kMaxBytesBeforeACall + 1), Counts(1, 0), kStart), Conduct::kFine);
+}
+
+TEST(ConnectionWatchTest, AFirstCallSendsALargeMessageBeforeAnythingIsGranted) {
+  ConnectionWatch watch(100, kManyCalls, kStart);
+  const CallCounts begun{1, 0, 0, 0};
+  ASSERT_EQ(watch.Look({.received = 16 * 1024, .acknowledged = 52}, begun, kStart), Conduct::kFine);
+  EXPECT_EQ(watch.Look({.received = 16 * kMib, .acknowledged = 52}, begun, kStart), Conduct::kFine);
 }
 
 TEST(ConnectionWatchTest, AMessageWhoseCallIsCountedLateIsNotCutOff) {
@@ -127,13 +165,20 @@ TEST(ConnectionWatchTest, EndsWhoSendsAndTakesNothing) {
   ConnectionWatch watch(100, kManyCalls, kStart);
   ASSERT_EQ(watch.Look({.received = kMib}, calls, kStart), Conduct::kFine);
   // From here on there is something.
-  const uint64_t most = kMib + kMaxDeafBytes;
+  const uint64_t most = kMib + kMaxDeafBytesOfCalls;
   const CallCounts more = Counts(4, 0);
   ConnectionWatch takes = watch;
+  // Without a call it is less.
+  ConnectionWatch pings = watch;
+  const uint64_t fewer = kMib + kMaxDeafBytes;
+  EXPECT_EQ(pings.Look({.received = fewer, .unsent = 1}, calls, kStart), Conduct::kFine);
+  EXPECT_EQ(pings.Look({.received = fewer + 1, .unsent = 1}, calls, kStart), Conduct::kDeaf);
   EXPECT_EQ(watch.Look({.received = most, .unsent = 1}, more, kStart), Conduct::kFine);
-  EXPECT_EQ(watch.Look({.received = most + 1, .unsent = 1}, more, kStart), Conduct::kDeaf);
+  EXPECT_EQ(watch.Look({.received = most + 1, .unsent = 1}, more, kStart), Conduct::kFine);
+  const core::Duration late = kStart + kDeafPatience;
+  EXPECT_EQ(watch.Look({.received = most + 1, .unsent = 1}, more, late), Conduct::kDeaf);
   EXPECT_EQ(takes.Look({.received = most, .unsent = 1}, more, kStart), Conduct::kFine);
-  EXPECT_EQ(takes.Look({.received = most + 1, .acknowledged = 1, .unsent = 1}, more, kStart),
+  EXPECT_EQ(takes.Look({.received = most + 1, .acknowledged = 1, .unsent = 1}, more, late),
             Conduct::kFine);
 }
 
