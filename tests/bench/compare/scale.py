@@ -63,8 +63,8 @@ class Scale:
 
     def run(self) -> dict:
         steps = [("fill", self.fill), ("restart", self.restart), ("disk", self.disk),
-                 ("memory", self.memory), ("rate", self.rate),
-                 ("restart", self.restart_after_kill),
+                 ("memory", self.memory), ("restart", self.restart_after_kill),
+                 ("rate", self.rate), ("restart", self.restart_with_open),
                  ("expiry", self.expiry), ("lapse", self.lapse)]  # fmt: skip
         try:
             for name, step in steps:
@@ -202,7 +202,7 @@ class Scale:
                   f"memory with {left_open:,} operations that were left open: "
                   f"{usage['server_resident_bytes'] / MEBIBYTE:,.0f} MiB")
 
-    def restart_after_kill(self):
+    def restart_after_kill(self, name: str = "start_after_kill_seconds", words: str = ""):
         with subprocess.Popen(
             [self.options.bin / "idempotency_load", f"--target={self.large.target}",
              "--api=pipeline", "--mix=lifecycle", "--in-flight=16", "--seconds=3600"],
@@ -212,8 +212,11 @@ class Scale:
             self.large.kill()
             load.wait()
         took = self.start_timed()
-        self.note("start_after_kill_seconds", took, f"start after kill -9 under load: {took:.2f} s")
-        self.large.stop()
+        self.note(name, took, f"start after kill -9 under load{words}: {took:.2f} s")
+
+    def restart_with_open(self):
+        """The same, with what `rate` has left open, all of which is looked at."""
+        self.restart_after_kill("start_with_open_seconds", ", with those left open")
 
     def expiry(self):
         self.look_at_latency("expiry", "lifecycle", "keys expire", lambda seconds: (
@@ -225,6 +228,7 @@ class Scale:
 
     def look_at_latency(self, name: str, mix: str, words: str, arrange):
         """Reserve's p99 in an open loop at a steady rate: before anything ends, and while it does."""
+        self.large.stop()
         options = self.options
         window = options.window
         # How long bringing them in takes, from above, so that nothing ends before the first look.

@@ -310,14 +310,14 @@ bool Search::MayBeNext(const State& state, size_t call, Moment first_received) c
 
 // Those that change nothing and are right as things are can as well be placed now.
 void Search::PlaceReads(State& state) {
-  const Moment first_received = FirstReceived(state);
   bool again = true;
   while (again) {
     again = false;
+    // Each that is placed may let another one be next.
+    const Moment first_received = FirstReceived(state);
     for (const size_t call : answered_) {
       const Call& c = history_.calls[call];
-      if (c.sent > first_received || !NeverWrites(c)) continue;
-      if (!MayBeNext(state, call, FirstReceived(state))) continue;
+      if (!NeverWrites(c) || !MayBeNext(state, call, first_received)) continue;
       again = PlaceRead(state, call) || PlaceLateRead(state, call) || again;
     }
   }

@@ -342,6 +342,22 @@ TEST(OrdersTest, OfSeveralServersOneMayTellOfALapseThatAnotherPrevents) {
   EXPECT_EQ(story.Wrong(), "");
 }
 
+// The reader comes after another one, who has seen the lease alive.
+TEST(OrdersTest, OfSeveralServersOneMayTellOfALapseThatALostCompletionPrevents) {
+  Story story;
+  Call& reserve = story.Answered(Reserve("a", kModelShort), "ACQUIRED PROCEED token=5 attempt=1");
+  reserve.told.lease_end = kServerTime + kShort;
+  story.Answered(Get(), kPending).told.lease_end = kServerTime + kShort;
+  story.Lost(Complete(5));
+  Call& late = story.Answered(Get(), kLapsed);
+  late.told.history = "ACQUIRED#1 LEASE_LAPSED#1";
+  late.told.not_before = late.told.not_after = kServerTime + kShort;
+  story.Answered(Get(), kComplete).told.history = "ACQUIRED#1 COMPLETED#1";
+  EXPECT_FALSE(story.Explained());
+  story.history().shared = true;
+  EXPECT_EQ(story.Wrong(), "");
+}
+
 TEST(OrdersTest, AlsoOfSeveralServersNoneTellsOfALapseBeforeTheLeaseEnds) {
   Story story = LateReader();
   story.history().shared = true;
