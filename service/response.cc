@@ -92,6 +92,14 @@ core::Response StoreResponse(const v1::CachedResponse& reported, size_t max_body
   return core::Response{core::Blob(kept.SerializeAsString()), kept.body_omitted()};
 }
 
+core::Response WithoutBody(const core::Response& stored) {
+  v1::CachedResponse kept;
+  if (!LoadResponse(stored, &kept)) return core::Response{core::Blob(), true};
+  kept.clear_body();
+  kept.set_body_omitted(true);
+  return core::Response{core::Blob(kept.SerializeAsString()), true};
+}
+
 bool LoadResponse(const core::Response& stored, v1::CachedResponse* out) {
   const std::string_view bytes = stored.bytes.view();
   return out->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));

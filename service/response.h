@@ -21,6 +21,10 @@ namespace idempotency::service {
 // owner has left out itself counts as omitted, too.
 core::Response StoreResponse(const v1::CachedResponse& reported, size_t max_body_bytes);
 
+// What is stored where the store does not take the answer with its body: the rest of it, and that
+// the body was omitted.
+core::Response WithoutBody(const core::Response& stored);
+
 // False where the stored bytes are not a CachedResponse; `out` is then worthless.
 [[nodiscard]] bool LoadResponse(const core::Response& stored, v1::CachedResponse* out);
 

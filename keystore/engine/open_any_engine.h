@@ -15,7 +15,7 @@ namespace idempotency::keystore {
 
 struct AnyEngineOptions {
   // Its `engine` may also be "etcd" or "postgres", which use its clock, may_reclaim, log, random
-  // bytes and the keys of responses.
+  // bytes, the keys of responses, and what concerns bodies that are left out.
   EngineOptions engine;
   EtcdOptions etcd;
   PostgresOptions postgres;

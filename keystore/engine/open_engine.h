@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "keystore/core/record.h"
 #include "keystore/core/time.h"
 #include "keystore/engine/engine.h"
 
@@ -45,6 +46,9 @@ struct EngineOptions {
   std::function<core::Now()> now;
   // Whether expired records of a namespace may be given up. Unset: all may.
   std::function<bool(std::string_view name_space)> may_reclaim;
+  // Of an answer that is larger than the engine takes, what it is to keep: all but the body, which
+  // only whoever makes answers can tell from the rest. From any thread. Unset: nothing is kept.
+  std::function<core::Response(const core::Response& answer)> without_body;
   // Told when an answer was stored without its body, since the engine takes none so large; from any
   // thread. Must not block. Unset: nobody is told.
   std::function<void(std::string_view name_space)> on_body_omitted;

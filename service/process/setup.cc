@@ -15,6 +15,7 @@
 #include "grpc/support/log.h"
 #include "service/process/exit_codes.h"
 #include "service/process/flag_options.h"
+#include "service/response.h"
 
 namespace idempotency::service {
 namespace {
@@ -122,6 +123,7 @@ keystore::EngineOptions Setup::StoreOptions() {
   options.may_reclaim = [this, moves](std::string_view name_space) {
     return !moves && config_ != nullptr && config_->Get()->Accepts(name_space);
   };
+  options.without_body = &WithoutBody;
   options.on_body_omitted = [this](std::string_view name_space) {
     metrics_.OnBodyOmitted(config_->Get()->PolicyFor(name_space)->tally.row);
   };

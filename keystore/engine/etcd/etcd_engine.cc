@@ -332,7 +332,7 @@ class EtcdEngine::Impl {
     bool encoded = sealer_->Encode(stored_key, record, value);
     if (encoded && value->size() > max_value_bytes()) {
       core::Record lean = record;
-      lean.response = core::Response{.bytes = core::Blob(), .body_omitted = true};
+      lean.response = options_.without_body(record.response);
       value->clear();
       *omits = true;
       encoded = sealer_->Encode(stored_key, lean, value);
@@ -726,6 +726,11 @@ absl::StatusOr<std::unique_ptr<EtcdEngine>> EtcdEngine::Open(EngineOptions optio
   if (!options.log) options.log = [](int, std::string_view) {};
   if (!options.may_reclaim) options.may_reclaim = [](std::string_view) { return true; };
   if (!options.on_body_omitted) options.on_body_omitted = [](std::string_view) {};
+  if (!options.without_body) {
+    options.without_body = [](const core::Response&) {
+      return core::Response{.bytes = core::Blob(), .body_omitted = true};
+    };
+  }
   auto sealer = LoadSealer(options);
   if (!sealer.ok()) return sealer.status();
   auto client = EtcdClient::Open(etcd, options.log);

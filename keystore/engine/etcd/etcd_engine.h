@@ -36,10 +36,10 @@ namespace idempotency::keystore {
 
 class EtcdEngine final : public Engine {
  public:
-  // Of `options` it uses now, may_reclaim, log, random_bytes and the keys of responses. Blocks
-  // until etcd has answered. INVALID_ARGUMENT for bad options; FAILED_PRECONDITION where something
-  // else is stored under the prefix; UNAVAILABLE and others as etcd says. The message says what to
-  // do next.
+  // Of `options` it uses now, may_reclaim, log, random_bytes, the keys of responses, and what
+  // concerns bodies that are left out. Blocks until etcd has answered. INVALID_ARGUMENT for bad
+  // options; FAILED_PRECONDITION where something else is stored under the prefix; UNAVAILABLE and
+  // others as etcd says. The message says what to do next.
   static absl::StatusOr<std::unique_ptr<EtcdEngine>> Open(EngineOptions options, EtcdOptions etcd);
   ~EtcdEngine() override;
   EtcdEngine(const EtcdEngine&) = delete;

@@ -70,6 +70,28 @@ TEST(ResponseTest, LeavesOutABodyOverTheLimit) {
   EXPECT_EQ(StoredAndLoaded(response).body_size(), kMaxBody + 1);
 }
 
+TEST(ResponseTest, KeepsTheRestWhereTheStoreDoesNotTakeTheBody) {
+  v1::CachedResponse response;
+  response.set_http_status(201);
+  response.set_content_type("application/json");
+  AddMetadata(&response, "Request-Id", "1");
+  response.set_body(Bytes(kMaxBody));
+  const core::Response lean = WithoutBody(StoreResponse(response, kMaxBody));
+  EXPECT_TRUE(lean.body_omitted);
+  v1::CachedResponse loaded;
+  ASSERT_TRUE(LoadResponse(lean, &loaded));
+  response.clear_body();
+  response.set_body_omitted(true);
+  response.set_body_size(kMaxBody);
+  EXPECT_EQ(loaded.SerializeAsString(), response.SerializeAsString());
+}
+
+TEST(ResponseTest, KeepsNothingOfWhatIsNoAnswerWhereTheStoreDoesNotTakeIt) {
+  const core::Response lean = WithoutBody({.bytes = core::Blob("\xff"), .body_omitted = false});
+  EXPECT_TRUE(lean.body_omitted);
+  EXPECT_FALSE(lean.bytes.present());
+}
+
 TEST(ResponseTest, BelievesAnOwnerThatHasLeftTheBodyOut) {
   v1::CachedResponse response;
   response.set_body_size(5'000'000);

@@ -388,6 +388,10 @@ TEST(EtcdEngineTest, AnAnswerThatDoesNotFitIsStoredWithoutItsBody) {
   fixture.options.on_body_omitted = [&told](std::string_view name_space) {
     told.emplace_back(name_space);
   };
+  fixture.options.without_body = [](const core::Response& answer) {
+    return core::Response{core::Blob("the rest of " + std::to_string(answer.bytes.view().size())),
+                          true};
+  };
   const auto engine = fixture.Open();
   Store(*engine, PayKey("fits"), CompleteRecord(1, std::string(100'000, 'b')));
   const WriteOutcome outcome =
@@ -403,6 +407,7 @@ TEST(EtcdEngineTest, AnAnswerThatDoesNotFitIsStoredWithoutItsBody) {
   ASSERT_NE(RecordIn(large), nullptr);
   EXPECT_EQ(RecordIn(large)->state, core::State::kComplete);
   EXPECT_TRUE(RecordIn(large)->response.body_omitted);
+  EXPECT_EQ(RecordIn(large)->response.bytes.view(), "the rest of 200000");
   EXPECT_FALSE(RecordIn(ReadOne(*engine, PayKey("fits")))->response.body_omitted);
   EXPECT_TRUE(fixture.surroundings().Logged(kLogWarning, "without its body"));
 }
