@@ -4,6 +4,7 @@
 
 #include "gtest/gtest.h"
 #include "keystore/engine/open_engine.h"
+#include "service/response.h"
 
 namespace idempotency::testing {
 namespace {
@@ -35,22 +36,35 @@ ServiceFixture::ServiceFixture(Options options)
 
 ServiceFixture::~ServiceFixture() { Stop(); }
 
+std::string ServiceFixture::EngineName() const {
+  if (!options_.data_dir.empty()) return "rocksdb";
+  if (options_.engine || !options_.in_memory_because.empty()) return "memory";
+  return options_.durable && SuiteEngineName() == "memory" ? "rocksdb" : SuiteEngineName();
+}
+
 std::unique_ptr<keystore::Engine> ServiceFixture::MakeEngine() {
   if (options_.engine) return options_.engine();
   keystore::EngineOptions options;
-  options.engine = options_.data_dir.empty() ? "memory" : "rocksdb";
-  options.data_dir = options_.data_dir;
+  options.engine = EngineName();
+  options.data_dir = options_.data_dir.empty() ? directory_.file("store") : options_.data_dir;
   options.ballast_bytes = 0;
   options.min_free_bytes = 0;
   options.now = [this] { return clock_.Read(); };
-  auto engine = keystore::OpenEngine(std::move(options));
-  EXPECT_TRUE(engine.ok()) << engine.status();
-  return std::move(*engine);
+  options.without_body = &service::WithoutBody;
+  if (options.engine == "memory" || options.engine == "rocksdb") {
+    auto engine = keystore::OpenEngine(std::move(options));
+    EXPECT_TRUE(engine.ok()) << engine.status();
+    return std::move(*engine);
+  }
+  if (!store_) store_.emplace();
+  return store_->Open(options);
 }
 
 void ServiceFixture::Start() {
   service::ServerParts parts;
   parts.engine = MakeEngine();
+  ASSERT_NE(parts.engine, nullptr);
+  traits_ = parts.engine->traits();
   parts.clock = &clock_;
   parts.config = config_.get();
   parts.log = &log_;
@@ -61,7 +75,7 @@ void ServiceFixture::Start() {
   service::ServerOptions options;
   options.listen = options_.listen;
   options.transfer = options_.transfer;
-  options.engine_name = options_.data_dir.empty() ? "memory" : "rocksdb";
+  options.engine_name = EngineName();
   auto server = service::Server::Start(std::move(parts), options);
   ASSERT_TRUE(server.ok()) << server.status();
   server_ = std::move(*server);

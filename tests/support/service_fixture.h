@@ -1,5 +1,6 @@
 // The whole service inside the test: a real server on a free loopback port, real clients, a
-// manual clock, and the memory engine unless the test brings another.
+// manual clock, and the engine that the suite is run on (suite_store.h) unless the test brings
+// another.
 //
 //   ServiceFixture service;
 //   auto reserved = service.Call(&Api::Reserve, request);
@@ -12,6 +13,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -29,6 +31,7 @@
 #include "service/metrics.h"
 #include "service/server.h"
 #include "tests/support/server_process.h"
+#include "tests/support/suite_store.h"
 
 namespace idempotency::testing {
 
@@ -71,7 +74,12 @@ class ServiceFixture {
   struct Options {
     std::string config;    // YAML; empty: the built-in configuration
     std::string data_dir;  // not empty: RocksDB in this directory, which survives Restart
-    // Makes the engine, instead of the two above.
+    // What is stored survives Restart, whatever the suite is run on: RocksDB in place of memory.
+    bool durable = false;
+    // Not empty: in memory, whatever the suite is run on, since no other engine does what the test
+    // is about. Says what that is.
+    std::string in_memory_because;
+    // Makes the engine, instead of all of the above.
     std::function<std::unique_ptr<keystore::Engine>()> engine;
     const service::AccessPolicy* access = nullptr;
     // Changes what the service is made of, such as who has to prove who they are.
@@ -119,6 +127,8 @@ class ServiceFixture {
   // Rewrites the configuration file and reloads it.
   absl::Status Reconfigure(const std::string& yaml);
   bool engine_dead() const { return engine_dead_; }
+  // What the engine says of itself.
+  const keystore::Traits& traits() const { return traits_; }
 
  private:
   template <typename Stub>
@@ -130,10 +140,14 @@ class ServiceFixture {
     }
   }
   void Start();
+  // As --engine would name it. That of an engine which the test brings is nobody's concern.
+  std::string EngineName() const;
   std::unique_ptr<keystore::Engine> MakeEngine();
 
   const Options options_;
   TempDirectory directory_;
+  std::optional<SuiteStore> store_;
+  keystore::Traits traits_;
   keystore::ManualClock clock_;
   service::Log log_;
   service::CountingMetrics metrics_;

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_replace.h"
 #include "keystore/core/limits.h"
 #include "service/activity.h"
 #include "service/front/batch_call.h"
@@ -69,73 +71,117 @@ v1::Result Unary(ServiceFixture* service, const v1::Command& command) {
   return result;
 }
 
-// Stories of several keys, with repeats and with everything that can be wrong in them.
-std::vector<v1::Command> Story() {
-  // Tokens are given from 1 on, one for each acquisition.
-  return {
-      Command(Reserve("a")),
-      Command(Reserve("a")),
-      Command(Reserve("b")),
-      Command(Reserve("a", "2")),
-      Command(Renew("a", 1)),
-      Command(Complete("a", 1, "the answer")),
-      Command(Complete("a", 1, "the answer")),
-      Command(Complete("a", 1, "another")),
-      Command(Reserve("a", "2")),
-      Command(Get("a")),
-      Command(Mark("b", 2)),
-      Command(Release("b", 2)),
-      Command(Get("b")),
-      Command(Reserve("c")),
-      Command(Release("c", 3)),
-      Command(Reserve("c")),
-      Command(Reserve("c", "2")),
-      Command(Renew("c", 3)),
-      Command(Renew("c", 999)),
-      Command(Renew("c", 0)),
-      Command(v1::RenewRequest{}),
-      Command(Get("nothing")),
-      Command(Reserve("")),
-      Command(Reserve("alice@example.com")),
-  };
-}
+// The fencing tokens of a story, in the order in which they were given.
+using Tokens = std::vector<uint64_t>;
+using Commands = std::vector<v1::Command>;
 
-std::vector<std::string> Texts(const std::vector<v1::Result>& results) {
+// Stories of several keys, with repeats and with everything that can be wrong in them. In parts: a
+// token can be used when it has been told, which no two engines give alike.
+const std::function<Commands(const Tokens&)> kStory[] = {
+    [](const Tokens&) {
+      return Commands{
+          Command(Reserve("a")),
+          Command(Reserve("a")),
+          Command(Reserve("b")),
+          Command(Reserve("a", "2")),
+      };
+    },
+    [](const Tokens& tokens) {
+      return Commands{
+          Command(Renew("a", tokens.at(0))),
+          Command(Complete("a", tokens.at(0), "the answer")),
+          Command(Complete("a", tokens.at(0), "the answer")),
+          Command(Complete("a", tokens.at(0), "another")),
+          Command(Reserve("a", "2")),
+          Command(Get("a")),
+          Command(Mark("b", tokens.at(1))),
+          Command(Release("b", tokens.at(1))),
+          Command(Get("b")),
+          Command(Reserve("c")),
+      };
+    },
+    [](const Tokens& tokens) {
+      return Commands{
+          Command(Release("c", tokens.at(2))),
+          Command(Reserve("c")),
+          Command(Reserve("c", "2")),
+          Command(Renew("c", tokens.at(2))),
+          Command(Renew("c", core::kMaxFencingToken)),
+          Command(Renew("c", 0)),
+          Command(v1::RenewRequest{}),
+          Command(Get("nothing")),
+          Command(Reserve("")),
+          Command(Reserve("alice@example.com")),
+      };
+    },
+};
+
+// What the results say, with each token told as its place in the story.
+std::vector<std::string> Texts(const std::vector<v1::Result>& results, const Tokens& tokens) {
+  std::vector<std::pair<std::string, std::string>> places;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    places.emplace_back(std::to_string(tokens[i]), std::to_string(i + 1));
+  }
   std::vector<std::string> texts;
   for (v1::Result result : results) {
     result.clear_tag();
-    texts.push_back(result.DebugString());
+    texts.push_back(absl::StrReplaceAll(result.DebugString(), places));
   }
   return texts;
 }
 
+// Sends the story part by part; `send` gives the results of one in the order of its commands.
+std::vector<std::string> TellStory(const std::function<std::vector<v1::Result>(Commands)>& send) {
+  Tokens tokens;
+  std::vector<v1::Result> results;
+  for (const auto& part : kStory) {
+    for (v1::Result& result : send(part(tokens))) {
+      const uint64_t token = result.reserve().lease().fencing_token();
+      const bool known = std::find(tokens.begin(), tokens.end(), token) != tokens.end();
+      if (token != 0 && !known) tokens.push_back(token);
+      results.push_back(std::move(result));
+    }
+  }
+  EXPECT_EQ(tokens.size(), 4u);
+  return Texts(results, tokens);
+}
+
 std::vector<std::string> UnaryTexts() {
   ServiceFixture service;
-  std::vector<v1::Result> results;
-  for (const v1::Command& command : Story()) results.push_back(Unary(&service, command));
-  return Texts(results);
+  return TellStory([&](const Commands& commands) {
+    std::vector<v1::Result> results;
+    for (const v1::Command& command : commands) results.push_back(Unary(&service, command));
+    return results;
+  });
 }
 
 TEST(BatchTest, MeansWhatTheUnaryMethodsMean) {
   ServiceFixture service;
-  v1::BatchRequest request;
-  for (v1::Command& command : Story()) *request.add_commands() = std::move(command);
-  const auto batch = service.Call(&Api::Batch, request);
-  ASSERT_TRUE(batch.status.ok()) << batch.status.error_message();
-  const std::vector<v1::Result> results(batch.response.results().begin(),
-                                        batch.response.results().end());
-  EXPECT_EQ(Texts(results), UnaryTexts());
+  const auto send = [&](Commands commands) {
+    v1::BatchRequest request;
+    for (v1::Command& command : commands) *request.add_commands() = std::move(command);
+    const auto batch = service.Call(&Api::Batch, request);
+    EXPECT_TRUE(batch.status.ok()) << batch.status.error_message();
+    return std::vector<v1::Result>(batch.response.results().begin(),
+                                   batch.response.results().end());
+  };
+  EXPECT_EQ(TellStory(send), UnaryTexts());
 }
 
 TEST(BatchTest, APipelineMeansTheSame) {
   ServiceFixture service;
   PipelineClient client(&service);
-  const std::vector<v1::Command> story = Story();
-  for (const v1::Command& command : story) client.Send({command});
-  const auto by_tag = client.AwaitByTag(story.size());
-  std::vector<v1::Result> results;
-  for (const auto& [tag, result] : by_tag) results.push_back(result);
-  EXPECT_EQ(Texts(results), UnaryTexts());
+  size_t sent = 0;
+  const auto send = [&](const Commands& commands) {
+    for (const v1::Command& command : commands) client.Send({command});
+    const size_t before = std::exchange(sent, sent + commands.size());
+    std::vector<v1::Result> results;
+    for (auto& [tag, result] : client.AwaitByTag(sent)) {
+      if (tag > before) results.push_back(std::move(result));
+    }
+    return results;
+  };
+  EXPECT_EQ(TellStory(send), UnaryTexts());
   EXPECT_TRUE(client.Close().status.ok());
 }
 

@@ -29,7 +29,7 @@ engine::v1::Finding FindingOf(const CheckEngineResponse& response, const std::st
 }
 
 TEST(CheckEngineTest, TellsEachFindingWithWhyAndWhatToDo) {
-  ServiceFixture service;
+  ServiceFixture service({.in_memory_because = "no other engine has these findings"});
   const CheckEngineResponse response = CheckOf(service);
   EXPECT_EQ(response.engine(), "memory");
   const engine::v1::Finding lost = FindingOf(response, "memory.durability");

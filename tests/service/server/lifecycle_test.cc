@@ -62,8 +62,7 @@ int HealthOf(ServiceFixture* service, const std::string& name) {
 }
 
 TEST(LifecycleTest, EverythingIsInPlaceAfterARestart) {
-  const TempDirectory directory;
-  ServiceFixture service({.data_dir = directory.path() + "/store"});
+  ServiceFixture service({.durable = true});
   const uint64_t pending = Acquire(&service, "pending");
   const uint64_t complete = Acquire(&service, "complete");
   service.Call(&Api::Complete, Complete("complete", complete, "the answer"));
@@ -90,8 +89,7 @@ TEST(LifecycleTest, EverythingIsInPlaceAfterARestart) {
 }
 
 TEST(LifecycleTest, LapsesAreNoticedAfterARestart) {
-  const TempDirectory directory;
-  ServiceFixture service({.data_dir = directory.path() + "/store"});
+  ServiceFixture service({.durable = true});
   Acquire(&service, "k");
   service.Restart();
   service.Advance(seconds(30));

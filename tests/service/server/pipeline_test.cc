@@ -1,6 +1,7 @@
 // Pipeline: many commands in flight on one stream.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <string>
@@ -49,15 +50,18 @@ TEST(PipelineTest, AnswersByTag) {
 TEST(PipelineTest, AnswersAMessageByAMessage) {
   ServiceFixture service;
   PipelineClient client(&service);
+  // What is not committed at once is not answered at once.
+  const size_t count = std::min<size_t>(100, service.traits().max_batch_writes);
   std::vector<v1::Command> commands;
-  for (int i = 0; i < 100; ++i) commands.push_back(Command(Reserve("k" + std::to_string(i))));
+  for (size_t i = 0; i < count; ++i) commands.push_back(Command(Reserve("k" + std::to_string(i))));
   client.Send(commands);
-  client.Await(100);
+  client.Await(count);
   EXPECT_EQ(client.messages(), 1u);
 }
 
 TEST(PipelineTest, AppliesCommandsOnOneKeyInTheOrderSent) {
-  ServiceFixture service;
+  ServiceFixture service(
+      {.in_memory_because = "tokens can be foretold there alone: from 1 on, one a Reserve"});
   PipelineClient client(&service);
   // Each is answered as it must be only if all before it were applied.
   for (uint64_t round = 0; round < 50; ++round) {
@@ -68,6 +72,23 @@ TEST(PipelineTest, AppliesCommandsOnOneKeyInTheOrderSent) {
   for (uint64_t round = 0; round < 50; ++round) {
     EXPECT_EQ(results.at(2 * round + 1).reserve().lease().fencing_token(), round + 1);
     EXPECT_EQ(results.at(2 * round + 2).release().state(), v1::OPERATION_STATE_FREED);
+  }
+}
+
+TEST(PipelineTest, AppliesWhatAnOwnerSendsInTheOrderSent) {
+  ServiceFixture service;
+  const uint64_t token = Acquire(&service, "k");
+  PipelineClient client(&service);
+  const auto name_of = [](uint64_t round) { return "run-" + std::to_string(round); };
+  for (uint64_t round = 0; round < 50; ++round) {
+    v1::RenewRequest renew = Renew("k", token);
+    renew.mutable_owner()->set_operation_ref(name_of(round));
+    client.Send({Command(renew), Command(Get("k"))});
+  }
+  const auto results = client.AwaitByTag(100);
+  for (uint64_t round = 0; round < 50; ++round) {
+    const v1::Operation& read = results.at(2 * round + 2).get_operation().operation();
+    EXPECT_EQ(read.owner().operation_ref(), name_of(round));
   }
 }
 

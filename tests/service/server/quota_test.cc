@@ -22,8 +22,9 @@ std::string ConfigWith(const std::string& quotas) {
 
 class QuotaTest : public ::testing::Test {
  protected:
-  explicit QuotaTest(const std::string& quotas = "quota: {open_operations: 2}")
-      : service_({.config = ConfigWith(quotas)}) {}
+  explicit QuotaTest(const std::string& quotas = "quota: {open_operations: 2}",
+                     const std::string& in_memory_because = "")
+      : service_({.config = ConfigWith(quotas), .in_memory_because = in_memory_because}) {}
 
   CallResult<v1::ReserveResponse> Try(const std::string& key, const std::string& scope = "acct-1") {
     v1::ReserveRequest request = Reserve(key);
@@ -121,7 +122,9 @@ TEST_F(ScopeQuotaTest, AScopeDoesNotUseUpWhatIsOthers) {
 
 class BytesQuotaTest : public QuotaTest {
  protected:
-  BytesQuotaTest() : QuotaTest("quota: {stored_bytes: 100000}") {}
+  BytesQuotaTest()
+      : QuotaTest("quota: {stored_bytes: 100000}",
+                  "shared engines do not know how many bytes a namespace stores") {}
 };
 
 TEST_F(BytesQuotaTest, ACompletionLandsThatNoNewKeyWouldFitBeside) {
