@@ -2,35 +2,28 @@
 
 #include <algorithm>
 #include <utility>
-#include <variant>
 
 #include "absl/status/status.h"
 #include "keystore/core/limits.h"
+#include "keystore/engine/transfer/store_mark.h"
 
 namespace idempotency::keystore {
 namespace {
 
 constexpr char kUnfinished[] = "import/unfinished";
 constexpr char kFinished[] = "import/finished";
+constexpr char kUnreadable[] =
+    "what an import has noted in the store cannot be read; empty the store, and import again";
 
 }  // namespace
 
-core::Key ImportMarkKey() {
-  return core::Key{.name_space = "\x01idempotency", .scope = "", .key = "import"};
-}
+core::Key ImportMarkKey() { return MarkKey("import"); }
 
-// A key that is free, and that nobody forgets.
 core::Record MakeImportMark(const TransferFacts& facts, bool finished) {
-  core::Record record;
-  record.state = core::State::kFreed;
-  record.token = std::clamp<uint64_t>(facts.token_floor - 1, 1, core::kMaxFencingToken);
-  record.attempt = 1;
+  core::Record record =
+      MakeMark(finished ? kFinished : kUnfinished, DigestOf(facts),
+               std::clamp<uint64_t>(facts.token_floor - 1, 1, core::kMaxFencingToken), facts.made);
   record.changes = finished ? 2 : 1;
-  record.create_time = facts.made;
-  record.update_time = facts.made;
-  record.forget_time = core::kMaxTime;
-  record.ended.push_back({.token = record.token, .attempt = 1, .verb = core::EndVerb::kReleased});
-  record.fingerprint = {.algorithm = finished ? kFinished : kUnfinished, .digest = DigestOf(facts)};
   // Of a freed key nothing else uses it.
   record.acquire_time = facts.lost_before;
   return record;
@@ -45,15 +38,12 @@ std::optional<ImportMark> ReadImportMark(const core::Record& record) {
 }
 
 absl::StatusOr<std::optional<ImportMark>> FindImportMark(const WaitingEngine& engine) {
-  const absl::StatusOr<ReadResult> read = engine.Read({ImportMarkKey()});
-  if (!read.ok()) return read.status();
-  const core::Stored& stored = read->entries.front().stored;
-  if (std::holds_alternative<core::Absent>(stored)) return std::optional<ImportMark>();
-  const auto* record = std::get_if<core::Record>(&stored);
-  std::optional<ImportMark> mark = record == nullptr ? std::nullopt : ReadImportMark(*record);
-  if (mark.has_value()) return mark;
-  return absl::DataLossError(
-      "what an import has noted in the store cannot be read; empty the store, and import again");
+  const auto record = FindMark(engine, ImportMarkKey(), kUnreadable);
+  if (!record.ok()) return record.status();
+  if (!record->has_value()) return std::optional<ImportMark>();
+  std::optional<ImportMark> mark = ReadImportMark(**record);
+  if (!mark.has_value()) return absl::DataLossError(kUnreadable);
+  return mark;
 }
 
 absl::StatusOr<core::Time> CheckImported(Engine* engine) {

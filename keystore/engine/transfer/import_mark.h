@@ -1,5 +1,4 @@
-// What an import leaves in the store itself, so that every engine can keep it: one record under a
-// key that no caller can name.
+// What an import leaves in the store itself, as a mark (store_mark.h).
 //
 // It is written before the first record that is imported, and erased behind the last: a store that
 // has it is not whole, and no server may answer from it. Its token is the highest that the source
@@ -23,7 +22,6 @@
 
 namespace idempotency::keystore {
 
-// Its namespace begins with a byte that no name may have.
 core::Key ImportMarkKey();
 
 struct ImportMark {

@@ -10,13 +10,12 @@
 #include "keystore/core/limits.h"
 #include "keystore/engine/transfer/import_mark.h"
 #include "keystore/engine/transfer/record_export.h"
+#include "keystore/engine/transfer/retirement.h"
+#include "keystore/engine/transfer/store_mark.h"
 #include "keystore/engine/transfer/store_walk.h"
 
 namespace idempotency::keystore {
 namespace {
-
-// A shared store that refuses a batch so often is not one that will take it.
-constexpr int kMaxWriteTries = 10;
 
 absl::Status Damaged(const char* what) {
   return absl::DataLossError(absl::StrCat(
@@ -58,6 +57,7 @@ absl::Status RecordImport::Begin(core::Time now) {
                      " ms behind the source's when it exported, and leases would go on for too "
                      "long; set the clock right, and import again"));
   }
+  if (absl::Status status = CheckNotRetired(&engine_.engine()); !status.ok()) return status;
   const auto mark = FindImportMark(engine_);
   if (!mark.ok()) return mark.status();
   if (mark->has_value() && !(*mark)->finished) {
@@ -101,7 +101,7 @@ absl::StatusOr<std::vector<RecordImport::Wanted>> RecordImport::Check(const Reco
   std::vector<UnpackedRecord> unpacked;
   for (const MovedRecord& moved : chunk.records) {
     std::optional<UnpackedRecord> record = Unpack(moved);
-    if (!record.has_value() || record->key == ImportMarkKey()) {
+    if (!record.has_value() || IsMarkKey(record->key)) {
       return Damaged("a record is damaged, or of a newer version than this server");
     }
     if (!last_key_.empty() && moved.key <= last_key_) return Damaged("records are out of order");
@@ -225,31 +225,24 @@ absl::Status RecordImport::CheckFloor() {
 
 // Guarded by what is there: an import that is sent again while the first one ends finds the end.
 absl::Status RecordImport::EndMark() {
-  const bool lost = core::IsSet(plan_.facts.lost_before);
-  for (int i = 0; i < kMaxWriteTries; ++i) {
-    const absl::StatusOr<ReadResult> read = engine_.Read({ImportMarkKey()});
-    if (!read.ok()) return read.status();
-    const ReadEntry& entry = read->entries.front();
-    const auto* record = std::get_if<core::Record>(&entry.stored);
-    const std::optional<ImportMark> mark =
-        record == nullptr ? std::nullopt : ReadImportMark(*record);
-    const core::Time noted =
-        std::max(limits_.lost_before, mark && mark->finished ? mark->lost_before : core::Time{});
-    if (!mark.has_value() || mark->finished) {
-      if (noted >= plan_.facts.lost_before) return absl::OkStatus();
-      return absl::FailedPreconditionError(
-          "the source has lost records, which this store does not know; import into an empty "
-          "store");
-    }
-    GuardedWrite write{.key = ImportMarkKey(), .expected = entry.version, .record = nullptr};
-    if (lost) write.record = std::make_shared<core::Record>(MakeImportMark(plan_.facts, true));
-    std::vector<GuardedWrite> writes;
-    writes.push_back(std::move(write));
-    if (engine_.Commit(std::move(writes)).front() == WriteOutcome::kCommitted) {
-      return absl::OkStatus();
-    }
-  }
-  return absl::UnavailableError("the store does not take the end of the import; run it again");
+  return ChangeMark(
+      engine_, ImportMarkKey(), [this](const core::Stored& stored) -> absl::StatusOr<MarkChange> {
+        const auto* record = std::get_if<core::Record>(&stored);
+        const std::optional<ImportMark> mark =
+            record == nullptr ? std::nullopt : ReadImportMark(*record);
+        if (mark.has_value() && !mark->finished) return LastMark();
+        const core::Time noted =
+            std::max(limits_.lost_before, mark.has_value() ? mark->lost_before : core::Time{});
+        if (noted >= plan_.facts.lost_before) return MarkChange();
+        return absl::FailedPreconditionError(
+            "the source has lost records, which this store does not know; import into an empty "
+            "store");
+      });
+}
+
+core::RecordPtr RecordImport::LastMark() const {
+  if (!core::IsSet(plan_.facts.lost_before)) return nullptr;
+  return std::make_shared<core::Record>(MakeImportMark(plan_.facts, /*finished=*/true));
 }
 
 }  // namespace idempotency::keystore

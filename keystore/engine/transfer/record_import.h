@@ -54,8 +54,8 @@ class RecordImport {
   RecordImport(Engine* engine, ImportPlan plan)
       : engine_(engine), plan_(std::move(plan)), limits_(engine->traits()) {}
 
-  // `now`: by the store's clock. FAILED_PRECONDITION where it is behind, or the store holds a part
-  // of another import; INVALID_ARGUMENT for facts that no store has.
+  // `now`: by the store's clock. FAILED_PRECONDITION where it is behind, or the store is retired or
+  // holds a part of another import; INVALID_ARGUMENT for facts that no store has.
   absl::Status Begin(core::Time now);
 
   // DATA_LOSS for anything but the next chunk, exactly as it was made: nothing of it is written.
@@ -89,6 +89,8 @@ class RecordImport {
   absl::StatusOr<std::vector<GuardedWrite>> Missing(const std::vector<Wanted>& batch);
   absl::Status CheckFloor();
   absl::Status EndMark();
+  // What stays of the mark; null: nothing.
+  core::RecordPtr LastMark() const;
 
   const WaitingEngine engine_;
   const ImportPlan plan_;

@@ -2,7 +2,7 @@
 
 #include <variant>
 
-#include "keystore/engine/transfer/import_mark.h"
+#include "keystore/engine/transfer/store_mark.h"
 
 namespace idempotency::keystore {
 namespace {
@@ -39,7 +39,7 @@ absl::Status StoreWalk::ReadPage() {
 }
 
 absl::Status StoreWalk::Take(const ScanEntry& entry) {
-  if (entry.key == ImportMarkKey()) return absl::OkStatus();
+  if (IsMarkKey(entry.key)) return absl::OkStatus();
   const auto* record = std::get_if<core::Record>(&entry.stored);
   if (record == nullptr) {
     return absl::DataLossError(

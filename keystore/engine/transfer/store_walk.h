@@ -1,4 +1,5 @@
-// Every record of a store, once, in the order of the stored keys; the import's own mark is none.
+// Every record of a store, once, in the order of the stored keys; a mark (store_mark.h) is
+// none.
 //
 // Thread safety: used by one thread; Next blocks.
 #ifndef IDEMPOTENCY_KEYSTORE_ENGINE_TRANSFER_STORE_WALK_H_

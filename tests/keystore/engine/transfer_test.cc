@@ -1,5 +1,5 @@
 // Moving records between engines: what arrives, what is noticed, and what a store says of itself
-// while it holds only a part.
+// while it holds only a part, and once its records were moved away.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,6 +18,7 @@
 #include "keystore/engine/transfer/import_mark.h"
 #include "keystore/engine/transfer/record_export.h"
 #include "keystore/engine/transfer/record_import.h"
+#include "keystore/engine/transfer/retirement.h"
 #include "tests/keystore/engine/engine_calls.h"
 #include "tests/keystore/engine/records.h"
 #include "tests/keystore/engine/rocksdb_fixture.h"
@@ -519,6 +520,148 @@ TEST(TransferTest, ALargeBodyIsOmittedOnlyWhereThatIsWanted) {
   const Done again = Import(target, exported, {.omit_large_bodies = true});
   EXPECT_TRUE(again.status.ok()) << again.status;
   EXPECT_EQ(again.counts.present, SampleRecords().size());
+}
+
+// --- Retired -------------------------------------------------------------------------------------
+
+Retirement RetirementOf(const Exported& exported) {
+  return {.time = kNow, .actor = "ann", .moved_to = "the etcd", .digest = exported.totals.digest};
+}
+
+Retirement MustRetire(Engine& engine, const Retirement& wanted) {
+  const auto retirement = Retire(&engine, wanted, &NeverStopped);
+  EXPECT_TRUE(retirement.ok()) << retirement.status();
+  return retirement.ok() ? *retirement : Retirement{};
+}
+
+class RetirementTest : public ::testing::TestWithParam<SubjectKind> {};
+
+TEST_P(RetirementTest, IsKeptByTheStoreUntilItIsTakenBack) {
+  const auto subject = GetParam().make();
+  Engine& store = subject->engine();
+  Fill(store);
+  const Exported exported = MustExport(store);
+  EXPECT_TRUE(CheckNotRetired(&store).ok());
+  const Retirement wanted = RetirementOf(exported);
+  EXPECT_EQ(MustRetire(store, wanted), wanted);
+  // The same as at first, whoever repeats it.
+  Retirement later = wanted;
+  later.time += hours(1);
+  later.actor = "bob";
+  later.moved_to = "elsewhere";
+  EXPECT_EQ(MustRetire(store, later), wanted);
+  if (GetParam().durable) subject->Reopen();
+
+  Engine& again = subject->engine();
+  const auto found = FindRetirement(&again);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(*found, std::optional(wanted));
+  const absl::Status refused = CheckNotRetired(&again);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()),
+              ::testing::AllOf(HasSubstr("since 2"), HasSubstr("by ann"), HasSubstr("the etcd"),
+                               HasSubstr("--transfer=export"), HasSubstr("retire --undo")));
+  // It is no record of anybody's.
+  EXPECT_EQ(MustExport(again).totals, exported.totals);
+  ExpectHoldsSamples(again);
+
+  EXPECT_TRUE(Reinstate(&again).ok());
+  EXPECT_TRUE(Reinstate(&again).ok());
+  EXPECT_TRUE(CheckNotRetired(&again).ok());
+  EXPECT_EQ(MustRetire(again, later), later);
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, RetirementTest, ::testing::ValuesIn(AllSubjects()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(TransferTest, AStoreThatIsNotWhatWasExportedIsNotRetired) {
+  const auto store = Source();
+  const Retirement wanted = RetirementOf(MustExport(*store));
+  Store(*store, PayKey("since then"), PendingRecord(6'000'000));
+  const auto refused = Retire(store.get(), wanted, &NeverStopped);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(
+      std::string(refused.status().message()),
+      ::testing::AllOf(HasSubstr(absl::BytesToHexString(wanted.digest)),
+                       HasSubstr(absl::BytesToHexString(MustExport(*store).totals.digest))));
+  EXPECT_TRUE(CheckNotRetired(store.get()).ok());
+  EXPECT_EQ(Retire(store.get(), wanted, [] { return true; }).status().code(),
+            absl::StatusCode::kCancelled);
+  EXPECT_TRUE(CheckNotRetired(store.get()).ok());
+}
+
+TEST(TransferTest, AStoreIsRetiredOfOneDigest) {
+  const auto store = Source();
+  const Retirement wanted = RetirementOf(MustExport(*store));
+  MustRetire(*store, wanted);
+  Retirement other = wanted;
+  FlipLast(&other.digest);
+  const auto refused = Retire(store.get(), other, &NeverStopped);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.status().message()),
+              HasSubstr(absl::BytesToHexString(wanted.digest)));
+}
+
+TEST(TransferTest, NothingIsImportedIntoARetiredStore) {
+  const Exported exported = MustExport(*Source());
+  // Also where all that would be imported is there.
+  for (const bool filled : {false, true}) {
+    MemoryEngine target;
+    if (filled) ASSERT_TRUE(Import(target, exported).status.ok());
+    MustRetire(target, RetirementOf(MustExport(target)));
+    for (const bool dry_run : {true, false}) {
+      const Done done = Import(target, exported, {.dry_run = dry_run});
+      EXPECT_EQ(done.status.code(), absl::StatusCode::kFailedPrecondition);
+      EXPECT_THAT(std::string(done.status.message()), HasSubstr("the store is retired since"));
+    }
+    ASSERT_TRUE(Reinstate(&target).ok());
+    EXPECT_TRUE(Import(target, exported).status.ok());
+  }
+}
+
+TEST(TransferTest, HalfAnImportIsNotRetired) {
+  const Exported exported = MustExport(*Source());
+  MemoryEngine target;
+  ASSERT_TRUE(Import(target, exported, {.chunks = 1}).status.ok());
+  const auto refused = Retire(&target, RetirementOf(exported), &NeverStopped);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("--transfer=import"));
+}
+
+// What an import left, and stays, is not in the way of the other mark.
+TEST(TransferTest, BothMarksStandBesideEachOther) {
+  Exported exported = MustExport(*Source());
+  exported.facts.lost_before = kStart + hours(1);
+  MemoryEngine store;
+  ASSERT_TRUE(Import(store, exported).status.ok());
+  MustRetire(store, RetirementOf(exported));
+  const Exported again = MustExport(store);
+  EXPECT_EQ(again.facts.lost_before, kStart + hours(1));
+  EXPECT_EQ(again.totals, exported.totals);
+  EXPECT_FALSE(CheckNotRetired(&store).ok());
+}
+
+TEST(TransferTest, AMarkThatCannotBeReadKeepsServersOffToo) {
+  MemoryEngine store;
+  Store(store, RetirementKey(), CompleteRecord(3));
+  EXPECT_EQ(CheckNotRetired(&store).code(), absl::StatusCode::kDataLoss);
+  EXPECT_FALSE(Retire(&store, RetirementOf(MustExport(store)), &NeverStopped).ok());
+  EXPECT_TRUE(Reinstate(&store).ok());
+  EXPECT_TRUE(CheckNotRetired(&store).ok());
+}
+
+// Stores that were retired by another version have to stay so.
+TEST(TransferTest, TheMarkOfARetirementStaysAsItIs) {
+  const Retirement retirement{
+      .time = kNow, .actor = "ann", .moved_to = "the etcd", .digest = std::string(32, 'd')};
+  EXPECT_EQ(ReadRetirementMark(MakeRetirementMark(retirement)), std::optional(retirement));
+  EXPECT_EQ(ReadRetirementMark(*CompleteRecord()), std::nullopt);
+  const MovedRecord packed = Pack(RetirementKey(), MakeRetirementMark(retirement));
+  EXPECT_EQ(absl::BytesToHexString(packed.key), "0c016964656d706f74656e63790072657469726564");
+  EXPECT_EQ(absl::BytesToHexString(packed.bytes),
+            "01059083802301010d73746f72652f7265746972656420646464646464646464646464646464"
+            "646464646464646464646464646464646480c0a1a68d63fe9094fbecba7201030001c6040361"
+            "6e6e0874686520657463643f0e95d1");
 }
 
 }  // namespace
