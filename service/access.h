@@ -19,8 +19,8 @@ enum class Permission : uint8_t {
   kResolve,      // ResolveOperation
   kDelete,       // DeleteOperation
   kForceDelete,  // DeleteOperation with force
-  // CreateBackup, ListBackups, CheckEngine, ExportRecords, ImportRecords: asked with no namespace
-  // and no scope
+  // CreateBackup, ListBackups, CheckEngine, ExportRecords, ImportRecords, RetireStore,
+  // ReinstateStore: asked with no namespace and no scope
   kWholeStore,
 };
 inline constexpr size_t kPermissions = 7;

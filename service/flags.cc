@@ -164,10 +164,10 @@ constexpr Row kRows[] = {
      "of this id, or `latest`, and exit. What was pending in it becomes UNRESOLVED; operations\n"
      "begun before now of which it knows nothing are TOO_OLD where operation_age shows it."},
     {"transfer", &Flags::transfer,
-     "Serve only to move all records to another engine: export answers idempotencyctl export, and\n"
-     "what only reads; import answers idempotencyctl import alone. Every call that would change a\n"
-     "record is refused as UNAVAILABLE, and nothing that has expired is removed. Stop all other\n"
-     "servers of the same store first."},
+     "Serve only to move all records to another engine: export answers idempotencyctl export and\n"
+     "retire, and what only reads, also of a store that is retired; import answers idempotencyctl\n"
+     "import alone. Every call that would change a record is refused as UNAVAILABLE, and nothing\n"
+     "that has expired is removed. Stop all other servers of the same store first."},
     {"progress", &Flags::progress,
      "How far --verify_backup, --restore_backup and --rewrap are: auto is a line that is\n"
      "written over where standard error is a terminal, and else lines of the log; always is\n"

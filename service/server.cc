@@ -12,6 +12,7 @@
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
 #include "keystore/engine/transfer/import_mark.h"
+#include "keystore/engine/transfer/retirement.h"
 #include "service/front/services.h"
 #include "service/listen_address.h"
 
@@ -96,6 +97,11 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerParts parts, ServerO
 absl::Status Server::StartStore() {
   const bool moves = options_.transfer != TransferMode::kOff;
   keystore::KeyStoreOptions store_options = StoreOptions(parts_.config, moves);
+  // Whoever only reads may open what was moved away.
+  if (options_.transfer != TransferMode::kExport) {
+    absl::Status status = keystore::CheckNotRetired(parts_.engine.get());
+    if (!status.ok()) return status;
+  }
   // Only an import may open what is not whole: a read, too, would say that what is missing is
   // unknown.
   if (options_.transfer != TransferMode::kImport) {

@@ -1,5 +1,5 @@
-// Moves all records out of the open store or into it, one transfer at a time, on a thread of its
-// own; and says whether this server may.
+// Moves all records out of the open store or into it, or reads them all to retire it, one such work
+// at a time, on a thread of its own; and says whether this server may.
 //
 // Thread safety: all methods may be called from any thread.
 #ifndef IDEMPOTENCY_SERVICE_TRANSFER_KEEPER_H_

@@ -193,11 +193,6 @@ core::UnresolvedCause ToCause(v1::UnresolvedCause cause) {
   }
 }
 
-MaybeError CheckActorAndReason(std::string_view actor, std::string_view reason) {
-  return FirstOf({RequiredText(actor, core::kMaxShortTextBytes, "actor"),
-                  RequiredText(reason, core::kMaxLongTextBytes, "reason")});
-}
-
 std::string Cut(std::string_view text, size_t max_bytes) {
   return std::string(CutText(text, max_bytes));
 }
@@ -344,6 +339,12 @@ Checked<core::Duration> CheckWait(const google::protobuf::Duration& wait,
 }
 
 // --- For operators ----------------------------------------------------------------------------
+
+std::optional<FieldError> CheckActorAndReason(std::string_view actor, std::string_view reason,
+                                              std::string_view reason_field) {
+  return FirstOf({RequiredText(actor, core::kMaxShortTextBytes, "actor"),
+                  RequiredText(reason, core::kMaxLongTextBytes, reason_field)});
+}
 
 Checked<core::ResolveCommand> CheckResolve(const v1::ResolveOperationRequest& request,
                                            const core::Policy& policy) {

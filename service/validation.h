@@ -83,6 +83,10 @@ Checked<core::ResolveCommand> CheckResolve(const v1::ResolveOperationRequest& re
                                            const core::Policy& policy);
 Checked<core::DeleteCommand> CheckDelete(const v1::DeleteOperationRequest& request);
 
+// Who decides, and why, of an administrative act: `reason_field` is where that stands.
+std::optional<FieldError> CheckActorAndReason(std::string_view actor, std::string_view reason,
+                                              std::string_view reason_field = "reason");
+
 // How long Reserve or Get may wait: what was asked for, at most what the policy allows.
 Checked<core::Duration> CheckWait(const google::protobuf::Duration& wait,
                                   const core::Policy& policy);

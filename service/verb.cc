@@ -64,6 +64,10 @@ std::string_view Name(Verb verb) {
       return "export_records";
     case Verb::kImportRecords:
       return "import_records";
+    case Verb::kRetireStore:
+      return "retire_store";
+    case Verb::kReinstateStore:
+      return "reinstate_store";
   }
   return "unknown";
 }

@@ -33,8 +33,10 @@ enum class Verb : uint8_t {
   kCheckEngine,
   kExportRecords,
   kImportRecords,
+  kRetireStore,
+  kReinstateStore,
 };
-inline constexpr size_t kVerbs = static_cast<size_t>(Verb::kImportRecords) + 1;
+inline constexpr size_t kVerbs = static_cast<size_t>(Verb::kReinstateStore) + 1;
 
 // For example "mark_unresolved".
 std::string_view Name(Verb verb);

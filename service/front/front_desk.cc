@@ -238,6 +238,8 @@ void FrontDesk::Answer(const keystore::Reply& reply, const Ticket& ticket, v1::R
     case Verb::kCheckEngine:
     case Verb::kExportRecords:
     case Verb::kImportRecords:
+    case Verb::kRetireStore:
+    case Verb::kReinstateStore:
       failure = Failure{};  // no v1::Command is of these kinds
       break;
   }

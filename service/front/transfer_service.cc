@@ -1,4 +1,5 @@
-// TransferService: all records of the store, out of it or into it, at the pace of the caller.
+// TransferService: all records of the store, out of it or into it, at the pace of the caller; and
+// the end of a store whose records were moved away.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -14,11 +15,14 @@
 #include "idempotency/transfer/v1/transfer_service.grpc.pb.h"
 #include "keystore/engine/transfer/record_export.h"
 #include "keystore/engine/transfer/record_import.h"
+#include "keystore/engine/transfer/retirement.h"
 #include "service/audit_log.h"
+#include "service/error_table.h"
 #include "service/front/front_desk.h"
 #include "service/front/services.h"
 #include "service/front/transport.h"
 #include "service/transfer_keeper.h"
+#include "service/validation.h"
 #include "service/wire_time.h"
 
 namespace idempotency::service {
@@ -114,6 +118,21 @@ void Fill(const keystore::ImportCounts& counts, wire::ImportProgress* out) {
   out->set_bodies_omitted(counts.bodies_omitted);
 }
 
+void Fill(const keystore::Retirement& retirement, wire::Retirement* out) {
+  SetTimestamp(retirement.time, out->mutable_retire_time());
+  out->set_actor(retirement.actor);
+  out->set_moved_to(retirement.moved_to);
+  out->set_digest(retirement.digest);
+}
+
+std::optional<FieldError> Check(const wire::RetireStoreRequest& request) {
+  if (request.digest().size() != keystore::kTransferDigestBytes) {
+    return FieldError{
+        "digest", "digest is required; send the one of the trailer that the export ended with."};
+  }
+  return CheckActorAndReason(request.actor(), request.moved_to(), "moved_to");
+}
+
 // --- Calls ---------------------------------------------------------------------------------------
 
 // Something that gRPC was asked for, and the thread that waits for it.
@@ -143,8 +162,8 @@ class Turn {
 
 absl::Status Gone() { return absl::CancelledError("the caller has gone"); }
 
-// What both directions have in common: who may, the audit, and the keeper's thread, on which
-// Run(), of the derived call, does the work.
+// What the calls have in common: who may, the audit, and the keeper's thread, on which Run(), of
+// the derived call, does the work.
 template <typename Reactor, typename Derived>
 class TransferCall : public Reactor {
  protected:
@@ -152,13 +171,15 @@ class TransferCall : public Reactor {
     desk_->calls()->Enter();
   }
 
-  void Start(Verb verb, TransferMode wanted, grpc::CallbackServerContext* context) {
+  // `fault`: what is wrong with the request. `entry`: what the audit is to tell of it.
+  void Start(Verb verb, TransferMode wanted, grpc::CallbackServerContext* context,
+             const std::optional<FieldError>& fault = std::nullopt, AuditEntry entry = {}) {
     Caller caller;
     std::optional<Failure> failure = IdentifyCaller(*context, *desk_, verb, &caller);
     if (!failure) failure = desk_->AdmitToStore(caller, verb);
+    if (!failure && fault) failure = desk_->Refused(caller, verb, ToFailure(*fault));
     if (failure) return this->Finish(RefuseCall(*failure, context));
     const std::string peer = context->peer();
-    AuditEntry entry;
     entry.peer = peer;
     desk_->BeginAct(caller, verb, entry, [this, wanted, context](FrontDesk::Begun begun) {
       if (begun.failure) return this->Finish(RefuseCall(*begun.failure, context));
@@ -316,6 +337,52 @@ class ImportCall final
   Turn written_;
 };
 
+// Reads all records, which takes as long as an export.
+class RetireCall final : public TransferCall<grpc::ServerUnaryReactor, RetireCall> {
+ public:
+  RetireCall(const FrontDesk* desk, TransferKeeper* keeper, grpc::CallbackServerContext* context,
+             const wire::RetireStoreRequest* request, wire::RetireStoreResponse* response)
+      : TransferCall(desk, keeper), request_(*request), response_(*response) {
+    AuditEntry entry;
+    entry.actor = request_.actor();
+    entry.reason = request_.moved_to();
+    Start(Verb::kRetireStore, TransferMode::kExport, context, Check(request_), entry);
+  }
+
+  absl::Status Run() {
+    const absl::StatusOr<keystore::Retirement> retirement =
+        keystore::Retire(keeper().engine(),
+                         {.time = keeper().Now(),
+                          .actor = request_.actor(),
+                          .moved_to = request_.moved_to(),
+                          .digest = request_.digest()},
+                         [this] { return given_up(); });
+    if (!retirement.ok()) return retirement.status();
+    Fill(*retirement, response_.mutable_retirement());
+    return absl::OkStatus();
+  }
+
+ private:
+  // gRPC's, until the call is over.
+  const wire::RetireStoreRequest& request_;
+  wire::RetireStoreResponse& response_;
+};
+
+class ReinstateCall final : public TransferCall<grpc::ServerUnaryReactor, ReinstateCall> {
+ public:
+  ReinstateCall(const FrontDesk* desk, TransferKeeper* keeper, grpc::CallbackServerContext* context,
+                const wire::ReinstateStoreRequest& request)
+      : TransferCall(desk, keeper) {
+    AuditEntry entry;
+    entry.actor = request.actor();
+    entry.reason = request.reason();
+    Start(Verb::kReinstateStore, TransferMode::kExport, context,
+          CheckActorAndReason(request.actor(), request.reason()), entry);
+  }
+
+  absl::Status Run() { return keystore::Reinstate(keeper().engine()); }
+};
+
 class TransferServiceImpl final : public wire::TransferService::CallbackService {
  public:
   TransferServiceImpl(const FrontDesk* desk, TransferKeeper* keeper)
@@ -328,6 +395,16 @@ class TransferServiceImpl final : public wire::TransferService::CallbackService 
   grpc::ServerBidiReactor<wire::ImportRecordsRequest, wire::ImportRecordsResponse>* ImportRecords(
       grpc::CallbackServerContext* context) override {
     return new ImportCall(desk_, keeper_, context);
+  }
+  grpc::ServerUnaryReactor* RetireStore(grpc::CallbackServerContext* context,
+                                        const wire::RetireStoreRequest* request,
+                                        wire::RetireStoreResponse* response) override {
+    return new RetireCall(desk_, keeper_, context, request, response);
+  }
+  grpc::ServerUnaryReactor* ReinstateStore(grpc::CallbackServerContext* context,
+                                           const wire::ReinstateStoreRequest* request,
+                                           wire::ReinstateStoreResponse*) override {
+    return new ReinstateCall(desk_, keeper_, context, *request);
   }
 
  private:

@@ -1,16 +1,22 @@
-// Moving all records out of one server and into another, over the wire.
+// Moving all records out of one server and into another, over the wire, and the end of the store
+// that they came from.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "idempotency/transfer/v1/transfer_service.grpc.pb.h"
+#include "keystore/engine/open_engine.h"
+#include "service/audit_log.h"
 #include "tests/service/server/commands.h"
 #include "tests/support/service_fixture.h"
 #include "tests/support/temp_directory.h"
@@ -24,6 +30,9 @@ using ::testing::HasSubstr;
 
 using Stub = wire::TransferService::Stub;
 using Parts = std::vector<wire::ExportRecordsResponse>;
+
+// As the fixture's clock begins.
+constexpr core::Time kNow{std::chrono::seconds(1'800'000'000)};
 
 std::unique_ptr<ServiceFixture> Serve(const std::string& data_dir, TransferMode transfer) {
   ServiceFixture::Options options;
@@ -72,6 +81,61 @@ Told Import(const ServiceFixture& service, const Parts& parts, bool dry_run = fa
   }
   told.status = stream->Finish();
   return told;
+}
+
+// What a retirement was answered.
+struct Retired {
+  grpc::Status status;
+  wire::Retirement retirement;
+};
+
+Retired Retire(const ServiceFixture& service, const std::string& digest,
+               const std::string& actor = "ann", const std::string& moved_to = "the etcd") {
+  const std::unique_ptr<Stub> stub = wire::TransferService::NewStub(service.NewChannel());
+  grpc::ClientContext context;
+  wire::RetireStoreRequest request;
+  request.set_digest(digest);
+  request.set_actor(actor);
+  request.set_moved_to(moved_to);
+  wire::RetireStoreResponse response;
+  const grpc::Status status = stub->RetireStore(&context, request, &response);
+  return {status, response.retirement()};
+}
+
+grpc::Status Reinstate(const ServiceFixture& service, const std::string& actor = "bob",
+                       const std::string& reason = "called off") {
+  const std::unique_ptr<Stub> stub = wire::TransferService::NewStub(service.NewChannel());
+  grpc::ClientContext context;
+  wire::ReinstateStoreRequest request;
+  request.set_actor(actor);
+  request.set_reason(reason);
+  wire::ReinstateStoreResponse response;
+  return stub->ReinstateStore(&context, request, &response);
+}
+
+// How the start of a server on this store ends.
+absl::Status StartOn(const std::string& data_dir, TransferMode transfer) {
+  keystore::ManualClock clock(kNow);
+  service::Log log(service::Log::Options{service::LogLevel::kError, 2});
+  service::CountingMetrics metrics;
+  const auto config = service::ConfigHolder::Open("");
+  EXPECT_TRUE(config.ok()) << config.status();
+  auto engine = keystore::OpenEngine({.engine = "rocksdb",
+                                      .data_dir = data_dir,
+                                      .ballast_bytes = 0,
+                                      .min_free_bytes = 0,
+                                      .now = [&clock] { return clock.Read(); }});
+  EXPECT_TRUE(engine.ok()) << engine.status();
+  service::ServerParts parts;
+  parts.engine = *std::move(engine);
+  parts.clock = &clock;
+  parts.config = config->get();
+  parts.log = &log;
+  parts.metrics = &metrics;
+  service::ServerOptions options;
+  options.listen = "127.0.0.1:0";
+  options.transfer = transfer;
+  return service::Server::Start(std::move(parts), options).status();
 }
 
 class TransferServerTest : public ::testing::Test {
@@ -156,6 +220,10 @@ TEST_F(TransferServerTest, IsRefusedByAServerThatServes) {
   const grpc::Status imported = Import(*service, parts).status;
   EXPECT_EQ(imported.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_THAT(imported.error_message(), HasSubstr("--transfer=import"));
+  const grpc::Status retired = Retire(*service, parts[2].trailer().digest()).status;
+  EXPECT_EQ(retired.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(retired.error_message(), HasSubstr("--transfer=export"));
+  EXPECT_EQ(Reinstate(*service).error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_TRUE(service->server()->serving());
 }
 
@@ -167,6 +235,10 @@ TEST_F(TransferServerTest, OneModeIsNotTheOther) {
             grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_EQ(Import(*Serve(source(), TransferMode::kExport), parts).status.error_code(),
             grpc::StatusCode::FAILED_PRECONDITION);
+  const auto service = Serve(target(), TransferMode::kImport);
+  EXPECT_EQ(Retire(*service, parts[2].trailer().digest()).status.error_code(),
+            grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(Reinstate(*service).error_code(), grpc::StatusCode::FAILED_PRECONDITION);
 }
 
 TEST_F(TransferServerTest, CallersAreToComeBackMeanwhile) {
@@ -232,6 +304,95 @@ TEST_F(TransferServerTest, AnOperationInTheWayIsNamed) {
   EXPECT_THAT(told.status.error_message(), ::testing::Not(HasSubstr("done")));
 }
 
+// --- The end of the old store --------------------------------------------------------------------
+
+TEST_F(TransferServerTest, ARetiredStoreIsOnlyReadUntilThatIsTakenBack) {
+  MakeSource();
+  const std::string digest = MustExport().back().trailer().digest();
+  {
+    const auto service = Serve(source(), TransferMode::kExport);
+    const Retired retired = Retire(*service, digest);
+    ASSERT_TRUE(retired.status.ok()) << retired.status.error_message();
+    EXPECT_EQ(retired.retirement.actor(), "ann");
+    EXPECT_EQ(retired.retirement.moved_to(), "the etcd");
+    EXPECT_EQ(retired.retirement.digest(), digest);
+    EXPECT_TRUE(retired.retirement.has_retire_time());
+    const Retired again = Retire(*service, digest, "bob", "elsewhere");
+    ASSERT_TRUE(again.status.ok()) << again.status.error_message();
+    EXPECT_EQ(again.retirement.SerializeAsString(), retired.retirement.SerializeAsString());
+    EXPECT_TRUE(service->Call(&Api::GetOperation, Get("done")).status.ok());
+  }
+  for (const TransferMode mode : {TransferMode::kOff, TransferMode::kImport}) {
+    const absl::Status refused = StartOn(source(), mode);
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+    EXPECT_THAT(std::string(refused.message()),
+                ::testing::AllOf(HasSubstr("by ann"), HasSubstr("moved to the etcd"),
+                                 HasSubstr("--transfer=export")));
+  }
+  EXPECT_EQ(MustExport().back().trailer().digest(), digest);
+  {
+    const auto service = Serve(source(), TransferMode::kExport);
+    for (int i = 0; i < 2; ++i) {
+      const grpc::Status status = Reinstate(*service);
+      EXPECT_TRUE(status.ok()) << status.error_message();
+    }
+  }
+  const auto service = Serve(source(), TransferMode::kOff);
+  EXPECT_TRUE(service->Call(&Api::Complete, Complete("open", open_)).status.ok());
+}
+
+TEST_F(TransferServerTest, AnotherDigestRetiresNothing) {
+  MakeSource();
+  std::string digest = MustExport().back().trailer().digest();
+  digest.back() = static_cast<char>(digest.back() ^ 1);
+  const grpc::Status refused = Retire(*Serve(source(), TransferMode::kExport), digest).status;
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(refused.error_message(), HasSubstr("not those that were exported"));
+  EXPECT_TRUE(StartOn(source(), TransferMode::kOff).ok());
+}
+
+TEST_F(TransferServerTest, ARetirementWithoutWhoAndWhereIsRefused) {
+  MakeSource();
+  const std::string digest = MustExport().back().trailer().digest();
+  const auto service = Serve(source(), TransferMode::kExport);
+  const std::string too_long(1025, 'x');
+  for (const grpc::Status& refused :
+       {Retire(*service, "").status, Retire(*service, digest + "x").status,
+        Retire(*service, digest, "").status, Retire(*service, digest, "ann", "").status,
+        Retire(*service, digest, "ann", too_long).status, Reinstate(*service, ""),
+        Reinstate(*service, "bob", "")}) {
+    EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  }
+  service->Stop();
+  EXPECT_TRUE(StartOn(source(), TransferMode::kOff).ok());
+}
+
+TEST_F(TransferServerTest, BothAreInTheAudit) {
+  MakeSource();
+  const std::string digest = MustExport().back().trailer().digest();
+  const std::string path = directory_.file("audit");
+  service::CountingMetrics metrics;
+  auto audit = service::AuditLog::Open({path, [] { return kNow; }, &metrics});
+  ASSERT_TRUE(audit.ok()) << audit.status();
+  {
+    ServiceFixture::Options options;
+    options.data_dir = source();
+    options.transfer = TransferMode::kExport;
+    options.adjust = [&](service::ServerParts* parts) { parts->audit = audit->get(); };
+    const ServiceFixture service(std::move(options));
+    EXPECT_TRUE(Retire(service, digest).status.ok());
+    EXPECT_TRUE(Reinstate(service).ok());
+  }
+  (*audit)->Flush();
+  std::ifstream file(path);
+  const std::string lines{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(lines, ::testing::AllOf(
+                         HasSubstr(R"("action":"retire_store")"), HasSubstr(R"("actor":"ann")"),
+                         HasSubstr(R"("reason":"the etcd")"),
+                         HasSubstr(R"("action":"reinstate_store")"), HasSubstr(R"("actor":"bob")"),
+                         HasSubstr(R"("reason":"called off")"), HasSubstr(R"("result":"OK")")));
+}
+
 class NoBackups final : public service::AccessPolicy {
  public:
   bool Allows(const service::Principal&, service::Permission permission, std::string_view,
@@ -250,6 +411,8 @@ TEST_F(TransferServerTest, IsForWhoMayAdministerEverything) {
     Parts parts;
     EXPECT_EQ(Export(service, &parts).error_code(), grpc::StatusCode::PERMISSION_DENIED);
     EXPECT_EQ(Import(service, {}).status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+    EXPECT_EQ(Retire(service, "").status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+    EXPECT_EQ(Reinstate(service).error_code(), grpc::StatusCode::PERMISSION_DENIED);
   }
 }
 
