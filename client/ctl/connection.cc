@@ -32,6 +32,9 @@ constexpr int kKeepaliveTimeoutMs = 20'000;
 // Only to hear why the connection failed.
 constexpr absl::Duration kProbeTimeout = absl::Seconds(1);
 
+// For what reads a whole store: nobody's takes longer.
+constexpr absl::Duration kWholeStoreWait = absl::Hours(24);
+
 // A span counted from when gRPC gets it: no clock is read here.
 gpr_timespec FromNow(absl::Duration span) {
   return gpr_time_from_millis(absl::ToInt64Milliseconds(span), GPR_TIMESPAN);
@@ -433,6 +436,17 @@ Connection::Error Connection::CheckEngine(const engine::v1::CheckEngineRequest& 
                                           engine::v1::CheckEngineResponse* response,
                                           const CallOptions& options) {
   return transport_->Call(&Transport::EngineService::CheckEngine, request, response, options);
+}
+
+Connection::Error Connection::RetireStore(const transfer::v1::RetireStoreRequest& request,
+                                          transfer::v1::RetireStoreResponse* response) {
+  return transport_->Call(&Transport::Transfers::RetireStore, request, response,
+                          {.wait = kWholeStoreWait, .before_send = nullptr});
+}
+
+Connection::Error Connection::ReinstateStore(const transfer::v1::ReinstateStoreRequest& request,
+                                             transfer::v1::ReinstateStoreResponse* response) {
+  return transport_->Call(&Transport::Transfers::ReinstateStore, request, response);
 }
 
 Connection::Error Connection::CheckHealth(const grpc::health::v1::HealthCheckRequest& request,

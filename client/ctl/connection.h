@@ -79,6 +79,11 @@ class Connection {
   Error ImportRecords(const transfer::v1::ImportBegin& begin,
                       const std::function<bool(transfer::v1::ImportRecordsRequest*)>& next,
                       const std::function<void(const transfer::v1::ImportRecordsResponse&)>& tell);
+  // As long as it takes to read the store, also beyond the timeout.
+  Error RetireStore(const transfer::v1::RetireStoreRequest& request,
+                    transfer::v1::RetireStoreResponse* response);
+  Error ReinstateStore(const transfer::v1::ReinstateStoreRequest& request,
+                       transfer::v1::ReinstateStoreResponse* response);
 
   Error CheckHealth(const grpc::health::v1::HealthCheckRequest& request,
                     grpc::health::v1::HealthCheckResponse* response);

@@ -4,6 +4,7 @@
 The binaries are $IDEMPOTENCYD and $IDEMPOTENCYCTL; etcd and PostgreSQL are real ones on loopback.
 """
 
+import base64
 import json
 import os
 import pathlib
@@ -210,6 +211,36 @@ class TransferTest(unittest.TestCase):
         self.assertEqual(server.stop(), 0)
         return summary
 
+    def _refused(self, store, *more):
+        """What a start says that is refused."""
+        done = subprocess.run(
+            [binary("IDEMPOTENCYD"), "--listen=127.0.0.1:0", *store.flags(), *more],
+            capture_output=True, timeout=PATIENCE_SECONDS, check=False,
+            env={**os.environ, "PGPASSWORD": Postgres.PASSWORD},
+        )  # fmt: skip
+        self.assertEqual(done.returncode, 1, done.stderr)
+        return done.stderr
+
+    def _retire(self, store, digest):
+        """And takes nothing but that for an answer: the store is not served any more."""
+        server = self._serve(store, "--transfer=export")
+        words = ("retire", "--moved-to=the next one", "--output=json")
+        wrong = base64.b64encode(bytes(32)).decode()
+        refused = server.ctl(*words, f"--digest={wrong}", "--actor=ann")
+        self.assertEqual(refused.returncode, REFUSED, refused.stderr)
+        self.assertIn(base64.b64decode(digest).hex().encode(), refused.stderr)
+        retirement = documents(server.ctl(*words, f"--digest={digest}", "--actor=ann"))
+        self.assertEqual(retirement["movedTo"], "the next one")
+        again = documents(server.ctl(*words, f"--digest={digest}", "--actor=bob"))
+        self.assertEqual(again, retirement)
+        # Whatever ends it, it is noted.
+        server.process.kill()
+        server.process.wait()
+        for more in ([], ["--transfer=import"]):
+            said = self._refused(store, *more)
+            for word in (b"is retired since", b"by ann", b"the next one", b"--transfer=export"):
+                self.assertIn(word, said)
+
     def test_from_engine_to_engine_and_back_every_answer_is_the_same(self):
         first = self._files("first")
         server = self._serve(first)
@@ -225,6 +256,7 @@ class TransferTest(unittest.TestCase):
             summary = self._import(target, f"records-{number}")
             self.assertEqual(summary["progress"], {"written": "9"})
             self.assertEqual(summary["stored"], trailers[-1])
+            self._retire(source, trailers[-1]["digest"])
         # However they were kept, they are the same.
         self.assertEqual(trailers[0], trailers[1])
         self.assertEqual(trailers[0], trailers[2])
@@ -287,19 +319,47 @@ class TransferTest(unittest.TestCase):
         server.process.wait()
         # Nor may it be read: what has not come yet would be called unknown.
         for more in ([], ["--transfer=export"]):
-            refused = subprocess.run(
-                [binary("IDEMPOTENCYD"), "--listen=127.0.0.1:0", *target.flags(), *more],
-                capture_output=True, timeout=PATIENCE_SECONDS, check=False,
-                env={**os.environ, "PGPASSWORD": Postgres.PASSWORD},
-            )  # fmt: skip
-            self.assertEqual(refused.returncode, 1, refused.stderr)
-            self.assertIn(b"--transfer=import", refused.stderr)
+            self.assertIn(b"--transfer=import", self._refused(target, *more))
 
         summary = self._import(target, "records")
         self.assertEqual(summary["progress"]["present"], "1")
         server = self._serve(target)
         self.assertEqual(server.reserve("done")[0], COMPLETED)
         self.assertEqual(server.stop(), 0)
+
+    def test_a_retired_store_is_so_in_its_backup_too_and_may_come_back(self):
+        store = self._files("store")
+        server = self._serve(store)
+        server.must("complete", "done", server.acquire("done"), "--verdict=succeeded")
+        refused = server.ctl("retire", f"--digest={'00' * 32}", "--moved-to=away", "--actor=ann")
+        self.assertEqual(refused.returncode, REFUSED, refused.stderr)
+        self.assertIn(b"--transfer=export", refused.stderr)
+        self.assertEqual(server.stop(), 0)
+        trailer = self._export(store, "records")
+        self._retire(store, trailer["digest"])
+
+        backups = self.root / "backups"
+        server = self._serve(store, "--transfer=export", f"--backup_dir={backups}")
+        done = server.ctl("backup")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(server.ctl("get", "payments", "acct-1", "done").returncode, 0)
+        self.assertEqual(server.stop(), 0)
+        self.assertEqual(self._export(store, "again"), trailer)
+        restored = self._files("restored")
+        done = server.ctl(
+            "restore", f"--backup-dir={backups}", f"--data-dir={restored.directory}"
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+        for retired in (store, restored):
+            self.assertIn(b"is retired since", self._refused(retired))
+            server = self._serve(retired, "--transfer=export")
+            done = server.ctl("retire", "--undo", "--reason=called off", "--actor=ann")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(server.stop(), 0)
+            server = self._serve(retired)
+            self.assertEqual(server.reserve("done")[0], COMPLETED)
+            self.assertEqual(server.stop(), 0)
 
     def test_a_body_that_etcd_does_not_take_is_left_out_only_where_that_is_said(self):
         source = self._files("source")

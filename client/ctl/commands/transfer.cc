@@ -1,5 +1,5 @@
-// Moving all records from one engine to another: out of one server into a file, and out of that
-// into another server.
+// Moving all records from one engine to another: out of one server into a file, out of that into
+// another server; and the end of the store that they came from.
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,11 +10,13 @@
 #include "client/ctl/call_error.h"
 #include "client/ctl/commands/commands.h"
 #include "client/ctl/commands/options.h"
+#include "client/ctl/duration_text.h"
 #include "client/ctl/next_step.h"
 #include "client/ctl/printable.h"
 #include "client/ctl/progress.h"
 #include "client/ctl/record_file.h"
 #include "client/ctl/table.h"
+#include "client/ctl/time_proto.h"
 
 namespace idempotency::ctl {
 namespace {
@@ -194,6 +196,79 @@ ExitCode RunImport(const ImportFlags& flags, Session& session) {
   return ExitCode::kOk;
 }
 
+// --- retire --------------------------------------------------------------------------------------
+
+struct RetireFlags {
+  std::string digest;
+  std::string moved_to;
+  bool undo = false;
+  std::string actor;
+  std::string reason;
+};
+
+// As export prints it, or as its JSON has it; nothing for anything else.
+std::optional<std::string> ParseDigest(const std::string& text) {
+  constexpr size_t kDigestBytes = 32;
+  std::string bytes;
+  if (text.size() == 2 * kDigestBytes) {
+    if (text.find_first_not_of("0123456789abcdefABCDEF") != std::string::npos) return std::nullopt;
+    return absl::HexStringToBytes(text);
+  }
+  if (!absl::Base64Unescape(text, &bytes) || bytes.size() != kDigestBytes) return std::nullopt;
+  return bytes;
+}
+
+// One sentence where an option is missing that this one of both acts needs.
+std::string MissingOf(const RetireFlags& flags) {
+  if (flags.undo) return flags.reason.empty() ? "--undo needs --reason=TEXT" : "";
+  if (flags.digest.empty()) return "--digest=HEX is required: what export has printed";
+  return flags.moved_to.empty() ? "--moved-to=TEXT is required: where the records are now" : "";
+}
+
+ExitCode RunUndo(const std::string& actor, const RetireFlags& flags, Session& session) {
+  wire::ReinstateStoreRequest request;
+  request.set_actor(actor);
+  request.set_reason(flags.reason);
+  wire::ReinstateStoreResponse response;
+  if (const auto error = session.connection().ReinstateStore(request, &response)) {
+    return Fail(*error, session.Failed("retire --undo", /*changes=*/true, {}), session);
+  }
+  session.Show(response, "NOT RETIRED: servers may be started on this store again\n");
+  session.Note("see to it that nothing serves the store that the records were moved to");
+  return ExitCode::kOk;
+}
+
+std::string RetiredText(const wire::Retirement& retirement, absl::Time now) {
+  Fields fields;
+  fields.Add("since", AgeText(FromProto(retirement.retire_time()), now));
+  fields.Add("by", Printable(retirement.actor()));
+  fields.Add("moved to", Printable(retirement.moved_to()));
+  fields.Add("digest", absl::BytesToHexString(retirement.digest()));
+  return absl::StrCat(
+      "RETIRED: no server starts on this store any more but with --transfer=export\n",
+      fields.ToString());
+}
+
+ExitCode RunRetire(const RetireFlags& flags, Session& session) {
+  if (const std::string missing = MissingOf(flags); !missing.empty()) {
+    return session.Misused(missing);
+  }
+  const std::string actor = flags.actor.empty() ? session.User() : flags.actor;
+  if (actor.empty()) return session.Misused(kNoActor);
+  if (flags.undo) return RunUndo(actor, flags, session);
+  wire::RetireStoreRequest request;
+  request.set_digest(ParseDigest(flags.digest).value_or(""));
+  request.set_actor(actor);
+  request.set_moved_to(flags.moved_to);
+  wire::RetireStoreResponse response;
+  session.Progress(ProgressLine("retiring", "", "the store is read"));
+  const auto error = session.connection().RetireStore(request, &response);
+  session.EndProgress();
+  if (error) return Fail(*error, session.Failed("retire", /*changes=*/true, {}), session);
+  session.Show(response.retirement(), RetiredText(response.retirement(), session.Now()));
+  return ExitCode::kOk;
+}
+
 void AddExport(CLI::App* app, Action* action) {
   const auto flags = std::make_shared<ExportFlags>();
   CLI::App* command = AddCommand(app, "export", "Read all records, to move them to another engine");
@@ -238,11 +313,52 @@ void AddImport(CLI::App* app, Action* action) {
   OnNamed(command, action, flags, &RunImport);
 }
 
+void AddRetire(CLI::App* app, Action* action) {
+  const auto flags = std::make_shared<RetireFlags>();
+  CLI::App* command =
+      AddCommand(app, "retire", "Keep servers off a store whose records were moved away");
+  CLI::Option* const digest =
+      command->add_option("--digest", flags->digest, "What export has printed of this store")
+          ->type_name("HEX")
+          ->check(CLI::Validator(
+              [](const std::string& text) {
+                return ParseDigest(text) ? std::string()
+                                         : text + " is not a digest that export has printed";
+              },
+              ""));
+  CLI::Option* const moved_to =
+      command->add_option("--moved-to", flags->moved_to, "Where the records are now, in words")
+          ->type_name("TEXT");
+  CLI::Option* const undo = command->add_flag(
+      "--undo", flags->undo, "Take it back, where the move is called off; needs --reason");
+  command->add_option("--reason", flags->reason, "Of --undo: on what evidence")
+      ->type_name("TEXT")
+      ->needs(undo);
+  undo->excludes(digest)->excludes(moved_to);
+  command->add_option("--actor", flags->actor, "Who decides [$USER]")->type_name("NAME");
+  SetFooter(
+      command,
+      "\nOf a server that was started with --transfer=export on the OLD store, while no other\n"
+      "server uses it, once import has said IMPORTED with the same digest. The store is read,\n"
+      "and refused where it comes to another digest. Then that it is retired is noted in the\n"
+      "store itself, durably: every start of a server on it is refused, and so is an import\n"
+      "into it, but for --transfer=export. Servers that are running do not notice: stop them\n"
+      "first. May be repeated.\n"
+      "\n--undo lets servers start on it again. Only where nobody has served the new store:\n"
+      "else what was done there would be done twice.\n"
+      "\nExit codes: 0 retired (--undo: not retired), 2 usage, 3 refused, 4 no answer (repeat\n"
+      "it).\n"
+      "\nExample:\n"
+      "  idempotencyctl --server=OLD retire --digest=5b1c... --moved-to='etcd payments-1'\n");
+  OnNamed(command, action, flags, &RunRetire);
+}
+
 }  // namespace
 
 void AddTransferCommands(CLI::App* app, Action* action) {
   AddExport(app, action);
   AddImport(app, action);
+  AddRetire(app, action);
 }
 
 }  // namespace idempotency::ctl

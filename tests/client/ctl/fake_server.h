@@ -106,6 +106,8 @@ struct FakeTransfers : transfer::v1::TransferService::Service {
                                            transfer::v1::ImportRecordsRequest>;
   std::function<grpc::Status(grpc::ServerWriter<transfer::v1::ExportRecordsResponse>*)> give;
   std::function<grpc::Status(Imports*)> take;
+  Method<transfer::v1::RetireStoreRequest, transfer::v1::RetireStoreResponse> retire;
+  Method<transfer::v1::ReinstateStoreRequest, transfer::v1::ReinstateStoreResponse> reinstate;
 
   grpc::Status ExportRecords(
       grpc::ServerContext*, const transfer::v1::ExportRecordsRequest*,
@@ -114,6 +116,16 @@ struct FakeTransfers : transfer::v1::TransferService::Service {
   }
   grpc::Status ImportRecords(grpc::ServerContext*, Imports* stream) override {
     return take(stream);
+  }
+  grpc::Status RetireStore(grpc::ServerContext* context,
+                           const transfer::v1::RetireStoreRequest* request,
+                           transfer::v1::RetireStoreResponse* response) override {
+    return retire.Run(context, request, response);
+  }
+  grpc::Status ReinstateStore(grpc::ServerContext* context,
+                              const transfer::v1::ReinstateStoreRequest* request,
+                              transfer::v1::ReinstateStoreResponse* response) override {
+    return reinstate.Run(context, request, response);
   }
 };
 

@@ -94,7 +94,7 @@ TEST(Parse, EveryCommandHelps) {
        {"reserve", "renew",      "complete", "release",    "mark-unresolved", "get",     "inspect",
         "list",    "resolve",    "delete",   "namespaces", "backup",          "backups", "verify",
         "restore", "export",     "import",   "unresolved", "explain",         "watch",   "contract",
-        "top",     "completion", "health",   "version",    "engine"}) {
+        "top",     "completion", "health",   "version",    "engine",          "retire"}) {
     const RunResult run = server.Run({name, "--help"});
     EXPECT_EQ(run.code, 0) << name;
     EXPECT_THAT(run.out, HasSubstr("Usage: idempotencyctl " + std::string(name))) << name;

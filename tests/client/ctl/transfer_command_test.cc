@@ -1,4 +1,4 @@
-// export and import: the file between them, and what is said of both.
+// export, import and retire: the file between them, and what is said of each.
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -6,8 +6,10 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "client/ctl/record_file.h"
 #include "tests/client/ctl/fake_server.h"
 #include "tests/support/temp_directory.h"
@@ -215,6 +217,77 @@ TEST_F(TransferCommandTest, NamesWhatIsInTheWay) {
   EXPECT_EQ(run.code, 3);
   EXPECT_THAT(run.err, AllOf(HasSubstr("in the way is payments 'acct 1' "),
                              HasSubstr("import into an empty store"), Not(HasSubstr("\x1b"))));
+}
+
+// --- retire --------------------------------------------------------------------------------------
+
+const std::string& SomeDigest() {
+  static const std::string digest(32, '\xab');
+  return digest;
+}
+
+TEST_F(TransferCommandTest, RetiresTheStoreOfThisDigest) {
+  server_.transfers.retire.answer = [](auto*, const wire::RetireStoreRequest& request,
+                                       wire::RetireStoreResponse* response) {
+    response->mutable_retirement()->mutable_retire_time()->set_seconds(1);
+    response->mutable_retirement()->set_actor("bob\x1b");
+    response->mutable_retirement()->set_moved_to(request.moved_to());
+    response->mutable_retirement()->set_digest(request.digest());
+    return grpc::Status::OK;
+  };
+  // As export prints it, and as its JSON has it.
+  for (const std::string& digest :
+       {absl::BytesToHexString(SomeDigest()), absl::Base64Escape(SomeDigest())}) {
+    const RunResult run = server_.Run({"retire", "--digest=" + digest, "--moved-to=etcd two"});
+    EXPECT_EQ(run.code, 0) << run.err;
+    EXPECT_EQ(server_.transfers.retire.request.digest(), SomeDigest());
+    EXPECT_EQ(server_.transfers.retire.request.actor(), "ann");
+    EXPECT_EQ(server_.transfers.retire.request.moved_to(), "etcd two");
+    EXPECT_THAT(run.out, AllOf(HasSubstr("RETIRED: "), HasSubstr("1970-01-01T00:00:01Z"),
+                               HasSubstr("bob\\x1b"), HasSubstr("etcd two"),
+                               HasSubstr(absl::BytesToHexString(SomeDigest()))));
+  }
+  EXPECT_EQ(server_.transfers.reinstate.calls, 0);
+}
+
+TEST_F(TransferCommandTest, TakesARetirementBackOnlyWithAReason) {
+  const RunResult run = server_.Run({"retire", "--undo", "--reason=called off", "--actor=bob"});
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("NOT RETIRED"));
+  EXPECT_EQ(server_.transfers.reinstate.request.actor(), "bob");
+  EXPECT_EQ(server_.transfers.reinstate.request.reason(), "called off");
+  EXPECT_EQ(server_.transfers.retire.calls, 0);
+}
+
+TEST_F(TransferCommandTest, SaysWhyAStoreIsNotRetired) {
+  server_.transfers.retire.answer = [](auto...) {
+    return grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "the store's records come to 00");
+  };
+  const RunResult run = server_.Run(
+      {"retire", "--digest=" + absl::BytesToHexString(SomeDigest()), "--moved-to=there"});
+  EXPECT_EQ(run.code, 3) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("the store's records come to 00"));
+}
+
+TEST_F(TransferCommandTest, NothingIsSentOfARetirementThatIsNotWhole) {
+  const std::string digest = "--digest=" + absl::BytesToHexString(SomeDigest());
+  const std::vector<std::pair<std::vector<std::string>, std::string>> rows = {
+      {{"retire"}, "--digest"},
+      {{"retire", "--moved-to=there"}, "--digest"},
+      {{"retire", digest}, "--moved-to"},
+      {{"retire", "--digest=abcd", "--moved-to=there"}, "--digest"},
+      {{"retire", "--digest=" + std::string(64, 'x'), "--moved-to=there"}, "--digest"},
+      {{"retire", digest, "--moved-to=there", "--reason=why"}, "--undo"},
+      {{"retire", "--undo"}, "--reason"},
+      {{"retire", "--undo", "--reason=why", digest}, "--digest"},
+      {{"retire", "--undo", "--reason=why", "--moved-to=there"}, "--moved-to"},
+  };
+  for (const auto& [words, named] : rows) {
+    const RunResult run = server_.Run(words);
+    EXPECT_EQ(run.code, 2) << testing::PrintToString(words);
+    EXPECT_THAT(run.err, HasSubstr(named)) << testing::PrintToString(words);
+  }
+  EXPECT_EQ(server_.transfers.retire.calls + server_.transfers.reinstate.calls, 0);
 }
 
 }  // namespace
