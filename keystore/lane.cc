@@ -4,6 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "keystore/key_hash.h"
+
 namespace idempotency::keystore {
 namespace {
 
@@ -22,6 +24,12 @@ constexpr size_t kSharedBatches = 64;
 constexpr core::Duration kReclaimAskedAgain = std::chrono::hours(1);
 // When what is unresolved is looked at again, where another replica may have settled it.
 constexpr core::Duration kUnresolvedAskedAgain = std::chrono::minutes(10);
+
+// All that are found at a start, or lapse at once, would be due at once for ever.
+core::Duration FirstLookAfter(const core::Key& key) {
+  const auto span_ms = static_cast<size_t>(kUnresolvedAskedAgain / core::Duration(1));
+  return core::Duration(1 + KeyHash()(key) % span_ms);
+}
 
 core::Answer Refused(core::Reason reason) {
   return core::Refusal{.reason = reason, .retry_after = core::kOverloadRetryAfter};
@@ -506,12 +514,12 @@ void Lane::NoteWritten(const core::Key& key, const core::RecordPtr& record) {
 void Lane::NoteUnresolved(const core::Key& key, const core::Record& record) {
   if (record.state != core::State::kUnresolved || !record.unknown) return;
   shared_->unresolved.Set(key, record.unknown->since);
-  if (!shared_->traits.exclusive) LookAgain(key, shared_->Now().latest);
+  if (!shared_->traits.exclusive) LookLater(key, FirstLookAfter(key), shared_->Now().latest);
 }
 
 // Whoever settles it elsewhere tells of it, and that may get lost.
-void Lane::LookAgain(const core::Key& key, core::Time now) {
-  unresolved_looks_.Set(key, core::Add(now, kUnresolvedAskedAgain));
+void Lane::LookLater(const core::Key& key, core::Duration span, core::Time now) {
+  unresolved_looks_.Set(key, core::Add(now, span));
 }
 
 // Something else is stored, or this may be: who waits looks again, behind the commands that are
@@ -625,7 +633,8 @@ void Lane::LookAtLapse(const core::Key& key) {
 void Lane::LookAtUnresolved(const core::Key& key) {
   if (!shared_->unresolved.Contains(key)) return;
   SubmitInternal(key, core::InspectCommand{}, [this, key](const Reply& reply) {
-    if (shared_->unresolved.Contains(key)) LookAgain(key, reply.server_time);
+    if (!shared_->unresolved.Contains(key)) return;
+    LookLater(key, kUnresolvedAskedAgain, reply.server_time);
   });
 }
 

@@ -175,7 +175,7 @@ class Lane {
   void NoteRead(const core::Key& key, const core::Stored& stored, const core::Now& now);
   void ReportLapse(const core::Key& key, const Slot& slot);
   void NoteUnresolved(const core::Key& key, const core::Record& record);
-  void LookAgain(const core::Key& key, core::Time now);
+  void LookLater(const core::Key& key, core::Duration span, core::Time now);
   void NoteDoubtful(const core::Key& key, const core::RecordPtr& record, WriteOutcome outcome);
 
   void RunErrands(Errands errands);

@@ -1,6 +1,8 @@
 // What is told to metrics: how many operations are open, since when, and how long things took.
 #include "keystore/unresolved.h"
 
+#include <numeric>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -117,6 +119,33 @@ TEST_F(ReplicatedUnresolvedTest, WhatAnotherSettlesIsNotCountedForEverWhereTheWo
   store->Sweep();
   EXPECT_THAT(store->unresolved(), IsEmpty());
   EXPECT_EQ(store->open_operations("pay", std::nullopt), 0u);
+}
+
+TEST_F(ReplicatedUnresolvedTest, WhatIsFoundAtAStartIsNotLookedAtAllAtOnce) {
+  constexpr size_t kOperations = 400;
+  for (size_t i = 0; i < kOperations; ++i) {
+    const std::string key = std::to_string(i);
+    Send(Reserve(key, i + 1));
+    // The others lapse while nobody runs.
+    if (i % 2 == 0) Send(Mark(key, i + 1));
+  }
+  clock.Advance(kLease);
+  Restart();
+  ASSERT_TRUE(store->LoadOpen().ok());
+  RunTimers();
+  const auto looked_at = [this] {
+    const std::vector<size_t> reads = engine.reads();
+    return std::accumulate(reads.begin(), reads.end(), size_t{0});
+  };
+  const size_t before = looked_at();
+  for (int minute = 0; minute < 10; ++minute) {
+    const size_t last = looked_at();
+    Pass(1min);
+    store->Sweep();
+    EXPECT_GT(looked_at(), last) << minute;
+    EXPECT_LT(looked_at(), last + kOperations / 3) << minute;
+  }
+  EXPECT_EQ(looked_at(), before + kOperations) << "each once";
 }
 
 TEST_F(ReplicatedUnresolvedTest, WhatAnotherReplicaHasMarkedIsCountedFromTheEndOfItsLeaseOn) {
