@@ -165,6 +165,38 @@ Finding NobodyAnswers(const NamedCheck& check) {
   return check.NotChecked("no member answers", std::string(kAskAnother));
 }
 
+// How many members are listed whom no endpoint has answered for; nothing: who they are is not
+// known.
+std::optional<size_t> NotHeardOf(const EtcdView& view) {
+  if (!view.list.ok()) return std::nullopt;
+  std::set<uint64_t> heard;
+  for (const StatusResponse* answer : Answers(view)) heard.insert(answer->header().member_id());
+  const auto& members = view.list->members();
+  return static_cast<size_t>(std::count_if(
+      members.begin(), members.end(),
+      [&heard](const etcdserverpb::Member& member) { return heard.count(member.id()) == 0; }));
+}
+
+// No fault is known of those that have answered. What the others are, and, where nobody says who
+// they are, whether there is only one, is not.
+Finding VersionsAreWell(const EtcdCheckFacts& facts, const std::string& seen) {
+  const std::optional<size_t> others = NotHeardOf(facts.view);
+  if (!others.has_value()) {
+    return kVersion.NotChecked(absl::StrCat(seen,
+                                            "; which members there are besides, etcd does not "
+                                            "say: ",
+                                            std::string(facts.view.list.status().message())),
+                               std::string(kAskAnother));
+  }
+  const bool all_have_answered = Silent(facts).empty();
+  if (*others > 0 && all_have_answered) {
+    return kVersion.NotChecked(
+        absl::StrCat(seen, "; ", *others, " more that no endpoint stands for"),
+        "name every member in --etcd_endpoints, and ask again");
+  }
+  return OkOfAll(kVersion, facts, seen);
+}
+
 Finding JudgeVersion(const EtcdCheckFacts& facts) {
   const std::set<std::string> versions = VersionSet(facts.view);
   if (versions.empty()) return NobodyAnswers(kVersion);
@@ -186,7 +218,7 @@ Finding JudgeVersion(const EtcdCheckFacts& facts) {
     }
   }
   const std::string seen = absl::StrJoin(versions, ", ");
-  if (faults.empty()) return OkOfAll(kVersion, facts, seen);
+  if (faults.empty()) return VersionsAreWell(facts, seen);
   std::string told = absl::StrCat(seen, "; known ", absl::StrJoin(faults, "; "));
   std::string next = "upgrade every member to 3.5.28, 3.6.9 or newer";
   return breaks ? kVersion.Fails(std::move(told), std::move(next))

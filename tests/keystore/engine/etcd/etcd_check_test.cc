@@ -104,15 +104,17 @@ std::vector<FactsRow<F>> RowsOfMembers() {
        [unknown](F& f) { f.view.list = unknown; },
        "etcd.members",
        Severity::kNotChecked,
-       {"etcd.endpoints"}},
+       {"etcd.endpoints", "etcd.version"}},
       {"one that is not named",
        [](F& f) { f.view.list->add_members(); },
        "etcd.endpoints",
        Severity::kWarning,
-       {"etcd.members"}},
+       {"etcd.members", "etcd.version"}},
       {"one that is named twice",
-       [](F& f) { f.view.members[2]->mutable_header()->set_member_id(1); }, "etcd.endpoints",
-       Severity::kWarning},
+       [](F& f) { f.view.members[2]->mutable_header()->set_member_id(1); },
+       "etcd.endpoints",
+       Severity::kWarning,
+       {"etcd.version"}},
       {"a learner", [](F& f) { f.view.members[0]->set_is_learner(true); }, "etcd.learner",
        Severity::kWarning}};
 }
@@ -209,6 +211,25 @@ TEST(EtcdCheck, WhatASilentMemberWouldSayIsNotKnown) {
   // What is wrong with the others is wrong all the same.
   facts.view.members[0]->set_version("3.5.0");
   EXPECT_EQ(FindingOf(Judge(facts), "etcd.version").severity, Severity::kGuaranteeFails);
+}
+
+TEST(EtcdCheck, WhatAMemberIsThatNobodyNamesIsNotKnown) {
+  const auto version = [](const EtcdCheckFacts& facts) {
+    return FindingOf(Judge(facts), "etcd.version");
+  };
+  EtcdCheckFacts facts = Good();
+  facts.view.list->add_members()->set_id(4);
+  EXPECT_EQ(version(facts).severity, Severity::kNotChecked);
+  EXPECT_THAT(version(facts).seen, HasSubstr("1 more"));
+  // Nobody says who there is.
+  facts.view.list = absl::PermissionDeniedError("not for you");
+  EXPECT_EQ(version(facts).severity, Severity::kNotChecked);
+  EXPECT_THAT(version(facts).seen, HasSubstr("not for you"));
+  Silence(facts, 2);
+  EXPECT_EQ(version(facts).severity, Severity::kNotChecked);
+  // What is wrong with those that answer is wrong all the same.
+  facts.view.members[0]->set_version("3.5.27");
+  EXPECT_EQ(version(facts).severity, Severity::kGuaranteeFails);
 }
 
 TEST(EtcdCheck, WhereNobodyAnswersNothingIsCalledWell) {
