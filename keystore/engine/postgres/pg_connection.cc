@@ -3,6 +3,7 @@
 #include <libpq-fe.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,11 +14,15 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 
 namespace idempotency::keystore {
 namespace {
 
 constexpr int kBinary = 1;
+// Where a list of ports leaves one out.
+constexpr char kUsualPort[] = "5432";
 // Types as pg_type numbers them; the same in every server that speaks the protocol.
 constexpr uint32_t kByteaOid = 17;
 constexpr uint32_t kInt8Oid = 20;
@@ -135,6 +140,17 @@ void PgWaker::Reset() {
   [[maybe_unused]] const int empty = eventfd_read(fd_, &count);
 }
 
+PgTimer::PgTimer(core::Duration span)
+    : fd_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {
+  // Zero would be never.
+  const int64_t ms = std::max<int64_t>(span.count(), 1);
+  itimerspec at{};
+  at.it_value = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1'000'000};
+  timerfd_settime(fd_, 0, &at, nullptr);
+}
+
+PgTimer::~PgTimer() { close(fd_); }
+
 void WaitFor(const PgWaker& waker, core::Duration span) {
   pollfd fd{.fd = waker.fd(), .events = POLLIN, .revents = 0};
   Poll(&fd, 1, span);
@@ -157,6 +173,11 @@ bool IsLocal(const char* address) {
   return text.empty() || text == "::1" || text.substr(0, 4) == "127.";
 }
 
+// The same of what a URI says: a socket's directory or name, or a host.
+bool IsLocalName(const std::string& name) {
+  return IsLocal(name.c_str()) || name[0] == '/' || name[0] == '@' || name == "localhost";
+}
+
 // Empty where it is not set. `options` may be null.
 std::string_view ValueOf(const PQconninfoOption* options, std::string_view name) {
   for (; options != nullptr && options->keyword != nullptr; ++options) {
@@ -165,32 +186,65 @@ std::string_view ValueOf(const PQconninfoOption* options, std::string_view name)
   return {};
 }
 
-}  // namespace
+// Options as libpq has them; null where it cannot read the URI.
+struct FreeOptions {
+  void operator()(PQconninfoOption* options) const { PQconninfoFree(options); }
+};
+using OptionsOfUri = std::unique_ptr<PQconninfoOption, FreeOptions>;
 
-// --- Connecting ----------------------------------------------------------------------------------
-
-void PgConnection::Finish::operator()(pg_conn* connection) const { PQfinish(connection); }
-
-PgConnection::PgConnection(pg_conn* connection, const PgOptions& options, bool attributes_named)
-    : connection_(connection), options_(options), attributes_named_(attributes_named) {
-  PQsetnonblocking(connection, 1);
-  PQsetNoticeReceiver(connection, TakeNotice, this);
+OptionsOfUri Parsed(const std::string& uri) {
+  char* wrong = nullptr;
+  OptionsOfUri parsed(PQconninfoParse(uri.c_str(), &wrong));
+  PQfreemem(wrong);  // it quotes what it was given, which may hold a password
+  return parsed;
 }
 
-PgConnection::~PgConnection() = default;
+// One of several hosts of a URI; empty: as the URI says.
+struct Host {
+  std::string name;
+  std::string address;
+  std::string port;
+};
 
-absl::StatusOr<std::unique_ptr<PgConnection>> PgConnection::Connect(const std::string& uri,
-                                                                    const PgOptions& options) {
-  char* wrong = nullptr;
-  PQconninfoOption* const parsed = PQconninfoParse(uri.c_str(), &wrong);
-  const bool attributes_named = !ValueOf(parsed, "target_session_attrs").empty();
-  PQconninfoFree(parsed);
-  if (parsed == nullptr) {
-    PQfreemem(wrong);  // it quotes what it was given, which may hold a password
-    return absl::InvalidArgumentError(
-        "the URI of PostgreSQL cannot be read; write postgresql://USER@HOST:PORT/DATABASE");
+using Words = std::vector<std::string>;
+
+Words ListOf(const OptionsOfUri& parsed, const OptionsOfUri& defaults, std::string_view name) {
+  std::string_view value = ValueOf(parsed.get(), name);
+  if (value.empty()) value = ValueOf(defaults.get(), name);
+  if (value.empty()) return {};
+  return absl::StrSplit(std::string(value), ',');
+}
+
+bool FitsTo(size_t hosts, const Words& list) {
+  const bool has_empty = std::find(list.begin(), list.end(), "") != list.end();
+  return list.empty() || (list.size() == hosts && !has_empty);
+}
+
+// In the order of the URI. One alone, and so empty, where it names one, or not each in full.
+std::vector<Host> HostsOf(const std::string& uri) {
+  const OptionsOfUri parsed = Parsed(uri);
+  const OptionsOfUri defaults(PQconndefaults());
+  const Words names = ListOf(parsed, defaults, "host");
+  const Words addresses = ListOf(parsed, defaults, "hostaddr");
+  const Words ports = ListOf(parsed, defaults, "port");
+  const size_t count = std::max(names.size(), addresses.size());
+  const bool are_apart = count > 1 && FitsTo(count, names) && FitsTo(count, addresses) &&
+                         (ports.size() <= 1 || ports.size() == count);
+  std::vector<Host> hosts(are_apart ? count : 1);
+  for (size_t i = 0; are_apart && i < count; ++i) {
+    if (!names.empty()) hosts[i].name = names[i];
+    if (!addresses.empty()) hosts[i].address = addresses[i];
+    if (!ports.empty()) hosts[i].port = ports.size() == 1 ? ports[0] : ports[i];
+    if (hosts[i].port.empty()) hosts[i].port = kUsualPort;
   }
-  // What stands before the URI can be overridden by it; what stands behind it cannot.
+  return hosts;
+}
+
+// A connection that is being made. What stands before the URI can be overridden by it; what stands
+// behind it cannot.
+using BeginsConnection = pg_conn* (*)(const char* const*, const char* const*, int);
+pg_conn* BeginConnection(BeginsConnection begin, const std::string& uri, const PgOptions& options,
+                         const Host& host) {
   const char* const names[] = {"connect_timeout",
                                "keepalives_idle",
                                "keepalives_interval",
@@ -200,14 +254,51 @@ absl::StatusOr<std::unique_ptr<PgConnection>> PgConnection::Connect(const std::s
                                "dbname",
                                "client_encoding",
                                "target_session_attrs",
+                               "host",
+                               "hostaddr",
+                               "port",
                                nullptr};
-  const char* const values[] = {"5",         "10",    "5",
-                                "3",         "20000", options.application_name.c_str(),
-                                uri.c_str(), "UTF8",  options.takes_writes ? "read-write" : "any",
+  // What is empty says nothing.
+  const char* const values[] = {"5",
+                                "10",
+                                "5",
+                                "3",
+                                "20000",
+                                options.application_name.c_str(),
+                                uri.c_str(),
+                                "UTF8",
+                                options.takes_writes ? "read-write" : "any",
+                                host.name.c_str(),
+                                host.address.c_str(),
+                                host.port.c_str(),
                                 nullptr};
-  pg_conn* const raw = PQconnectdbParams(names, values, 1);
+  return begin(names, values, 1);
+}
+
+absl::Status NoSuchUri() {
+  return absl::InvalidArgumentError(
+      "the URI of PostgreSQL cannot be read; write postgresql://USER@HOST:PORT/DATABASE");
+}
+
+}  // namespace
+
+// --- Connecting ----------------------------------------------------------------------------------
+
+void PgConnection::Finish::operator()(pg_conn* connection) const { PQfinish(connection); }
+
+PgConnection::PgConnection(RawConnection connection, const PgOptions& options, const Named& named)
+    : connection_(std::move(connection)), options_(options), named_(named) {
+  PQsetnonblocking(connection_.get(), 1);
+  PQsetNoticeReceiver(connection_.get(), TakeNotice, this);
+}
+
+PgConnection::~PgConnection() = default;
+
+absl::StatusOr<std::unique_ptr<PgConnection>> PgConnection::Accept(RawConnection connection,
+                                                                   const PgOptions& options,
+                                                                   const Named& named) {
+  pg_conn* const raw = connection.get();
   if (raw == nullptr) return absl::UnavailableError("no memory for a connection");
-  std::unique_ptr<PgConnection> connection(new PgConnection(raw, options, attributes_named));
   if (PQstatus(raw) != CONNECTION_OK) {
     return absl::UnavailableError(
         absl::StrCat("cannot connect to PostgreSQL: ", Trimmed(PQerrorMessage(raw))));
@@ -217,7 +308,142 @@ absl::StatusOr<std::unique_ptr<PgConnection>> PgConnection::Connect(const std::s
         "PostgreSQL would be spoken to in the clear; add sslmode=verify-full to its URI, or give "
         "--allow_plaintext where nobody listens");
   }
-  return connection;
+  return std::unique_ptr<PgConnection>(new PgConnection(std::move(connection), options, named));
+}
+
+PgConnection::Named PgConnection::NamedBy(const std::string& uri) {
+  const OptionsOfUri parsed = Parsed(uri);
+  const OptionsOfUri defaults(PQconndefaults());
+  Words names = ListOf(parsed, defaults, "hostaddr");
+  if (names.empty()) names = ListOf(parsed, defaults, "host");
+  return {.hosts = std::max<size_t>(names.size(), 1),
+          .local = std::all_of(names.begin(), names.end(), IsLocalName),
+          .attributes = !ValueOf(parsed.get(), "target_session_attrs").empty()};
+}
+
+absl::StatusOr<std::unique_ptr<PgConnection>> PgConnection::Connect(const std::string& uri,
+                                                                    const PgOptions& options) {
+  if (Parsed(uri) == nullptr) return NoSuchUri();
+  RawConnection raw(BeginConnection(PQconnectdbParams, uri, options, {}));
+  return Accept(std::move(raw), options, NamedBy(uri));
+}
+
+// --- Finding -------------------------------------------------------------------------------------
+
+// One host, asked for a session that takes writes, and for any where it refuses that.
+class PgConnection::Candidate {
+ public:
+  Candidate(const std::string* uri, const PgOptions& options, const Named& named, Host host)
+      : uri_(uri), options_(options), named_(named), host_(std::move(host)) {
+    options_.takes_writes = true;
+    Begin();
+  }
+
+  bool takes_writes() const { return connected_.ok() && options_.takes_writes; }
+  bool is_settled() const { return raw_ == nullptr; }
+
+  // For what it waits; nothing that is waited for where it is settled.
+  pollfd Waits() const {
+    pollfd fd{.fd = -1, .events = POLLIN, .revents = 0};
+    if (is_settled()) return fd;
+    fd.fd = PQsocket(raw_.get());
+    if (next_ == PGRES_POLLING_WRITING) fd.events = POLLOUT;
+    return fd;
+  }
+
+  // That has come.
+  void GoOn() {
+    next_ = PQconnectPoll(raw_.get());
+    if (next_ == PGRES_POLLING_READING || next_ == PGRES_POLLING_WRITING) return;
+    Settle(Accept(std::move(raw_), options_, named_));
+  }
+
+  void GiveUp() {
+    if (is_settled()) return;
+    const absl::Status late = absl::UnavailableError(
+        absl::StrCat("no answer in time from ", PQhost(raw_.get()), ":", PQport(raw_.get())));
+    raw_.reset();
+    if (options_.takes_writes) refusal_ = late;
+    connected_ = late;
+  }
+
+  // Of the session that takes writes.
+  const absl::Status& refusal() const { return refusal_; }
+  absl::StatusOr<std::unique_ptr<PgConnection>>& connected() { return connected_; }
+
+ private:
+  void Begin() {
+    next_ = PGRES_POLLING_WRITING;
+    raw_.reset(BeginConnection(PQconnectStartParams, *uri_, options_, host_));
+    const bool begun = raw_ != nullptr && PQstatus(raw_.get()) != CONNECTION_BAD;
+    if (!begun) Settle(Accept(std::move(raw_), options_, named_));
+  }
+
+  void Settle(absl::StatusOr<std::unique_ptr<PgConnection>> connected) {
+    raw_.reset();
+    connected_ = std::move(connected);
+    if (connected_.ok() || !options_.takes_writes) return;
+    refusal_ = connected_.status();
+    options_.takes_writes = false;
+    Begin();
+  }
+
+  const std::string* const uri_;
+  PgOptions options_;
+  const Named named_;
+  const Host host_;
+  RawConnection raw_;
+  PostgresPollingStatusType next_ = PGRES_POLLING_WRITING;
+  absl::Status refusal_;
+  absl::StatusOr<std::unique_ptr<PgConnection>> connected_ = absl::UnavailableError("not asked");
+};
+
+PgConnection::Found PgConnection::Find(const std::string& uri, const PgOptions& options,
+                                       const PgTimer& until) {
+  if (Parsed(uri) == nullptr) return {.takes_writes = NoSuchUri(), .connection = NoSuchUri()};
+  const Named named = NamedBy(uri);
+  std::vector<std::unique_ptr<Candidate>> candidates;
+  for (Host& host : HostsOf(uri)) {
+    candidates.push_back(std::make_unique<Candidate>(&uri, options, named, std::move(host)));
+  }
+  const auto is_enough = [&candidates] {
+    const auto takes = [](const auto& one) { return one->takes_writes(); };
+    const auto settled = [](const auto& one) { return one->is_settled(); };
+    return std::any_of(candidates.begin(), candidates.end(), takes) ||
+           std::all_of(candidates.begin(), candidates.end(), settled);
+  };
+  while (!is_enough()) {
+    std::vector<pollfd> fds;
+    for (const auto& one : candidates) fds.push_back(one->Waits());
+    fds.push_back({.fd = until.fd(), .events = POLLIN, .revents = 0});
+    Poll(fds.data(), fds.size(), core::Duration::max());
+    if (fds.back().revents != 0) break;
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      if (fds[i].revents != 0) candidates[i]->GoOn();
+    }
+  }
+  return BestOf(candidates);
+}
+
+PgConnection::Found PgConnection::BestOf(
+    const std::vector<std::unique_ptr<Candidate>>& candidates) {
+  Found found;
+  Words refusals;
+  Words failures;
+  for (const auto& one : candidates) {
+    one->GiveUp();
+    if (one->takes_writes()) return {.connection = std::move(one->connected())};
+    refusals.emplace_back(one->refusal().message());
+    failures.emplace_back(one->connected().status().message());
+  }
+  found.takes_writes = absl::UnavailableError(absl::StrJoin(refusals, "; "));
+  found.connection = absl::UnavailableError(absl::StrJoin(failures, "; "));
+  for (const auto& one : candidates) {
+    if (!found.connection.ok() && one->connected().ok()) {
+      found.connection = std::move(one->connected());
+    }
+  }
+  return found;
 }
 
 // --- Asking --------------------------------------------------------------------------------------
@@ -299,10 +525,13 @@ bool PgConnection::AwaitAnswer() {
     const int unflushed = PQflush(connection_.get());
     if (unflushed < 0) return false;
     if (unflushed == 0 && PQisBusy(connection_.get()) == 0) return true;
-    pollfd fd{.fd = PQsocket(connection_.get()), .events = POLLIN, .revents = 0};
-    if (unflushed == 1) fd.events |= POLLOUT;
-    if (!Poll(&fd, 1, options_.reply_timeout)) return false;
-    const bool readable = (fd.revents & ~POLLOUT) != 0;
+    // One that is below zero is not looked at.
+    const int until = options_.until == nullptr ? -1 : options_.until->fd();
+    pollfd fds[] = {{.fd = PQsocket(connection_.get()), .events = POLLIN, .revents = 0},
+                    {.fd = until, .events = POLLIN, .revents = 0}};
+    if (unflushed == 1) fds[0].events |= POLLOUT;
+    if (!Poll(fds, 2, options_.reply_timeout) || fds[1].revents != 0) return false;
+    const bool readable = (fds[0].revents & ~POLLOUT) != 0;
     if (readable && PQconsumeInput(connection_.get()) != 1) return false;
   }
 }
@@ -327,16 +556,13 @@ int PgConnection::backend() const { return PQbackendPID(connection_.get()); }
 
 PgPeer PgConnection::Peer() const {
   pg_conn* const raw = connection_.get();
-  PQconninfoOption* const used = PQconninfo(raw);
-  std::string_view hosts = ValueOf(used, "host");
-  if (hosts.empty()) hosts = ValueOf(used, "hostaddr");
-  const auto commas = std::count(hosts.begin(), hosts.end(), ',');
-  PQconninfoFree(used);
+  const OptionsOfUri used(PQconninfo(raw));
   return {.host = PQhost(raw),
           .tls = PQsslInUse(raw) != 0,
-          .local = IsLocal(PQhostaddr(raw)),
-          .hosts = static_cast<size_t>(commas) + 1,
-          .attributes_named = attributes_named_};
+          .sslmode = std::string(ValueOf(used.get(), "sslmode")),
+          .local = named_.local && IsLocal(PQhostaddr(raw)),
+          .hosts = named_.hosts,
+          .attributes_named = named_.attributes};
 }
 
 }  // namespace idempotency::keystore

@@ -9,6 +9,7 @@
 #ifndef IDEMPOTENCY_KEYSTORE_ENGINE_POSTGRES_PG_CONNECTION_H_
 #define IDEMPOTENCY_KEYSTORE_ENGINE_POSTGRES_PG_CONNECTION_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -79,11 +80,30 @@ struct PgNotification {
   int sender = 0;  // its backend
 };
 
+// When no more is waited for: a span, from its making on, that any number of waits share.
+//
+// Thread safety: all methods may be called from any thread.
+class PgTimer {
+ public:
+  explicit PgTimer(core::Duration span);
+  ~PgTimer();
+  PgTimer(const PgTimer&) = delete;
+  PgTimer& operator=(const PgTimer&) = delete;
+
+  // Can be read from once the span is over.
+  int fd() const { return fd_; }
+
+ private:
+  const int fd_;
+};
+
 struct PgOptions {
   // As other sessions see it in pg_stat_activity.
   std::string application_name = "idempotencyd";
   // Without a byte from the server for so long, a statement counts as unanswered.
   core::Duration reply_timeout = std::chrono::seconds(30);
+  // And so it does when this is over, which must outlive the connection; null: there is none.
+  const PgTimer* until = nullptr;
   // Also a server on another machine may be spoken to without TLS.
   bool allow_plaintext = false;
   // Only a server that takes writes will do.
@@ -94,7 +114,9 @@ struct PgOptions {
 struct PgPeer {
   std::string host;
   bool tls = false;
-  // On this machine.
+  // What was asked for: libpq's word, such as "prefer" or "verify-full".
+  std::string sslmode;
+  // On this machine, as is every other host that the URI names.
   bool local = false;
   // How many hosts the URI names, and whether it says which of them will do.
   size_t hosts = 1;
@@ -129,6 +151,15 @@ class PgConnection {
   // message shows no password.
   static absl::StatusOr<std::unique_ptr<PgConnection>> Connect(const std::string& uri,
                                                                const PgOptions& options);
+  // One that takes writes; else, whatever `options` say, one that answers. All hosts are asked at
+  // once, so that one that is silent keeps nobody from the others, and none beyond `until` (but for
+  // the look-up of their names, which libpq does in a call that cannot be left). The URI's
+  // connect_timeout means nothing here.
+  struct Found {
+    absl::Status takes_writes;
+    absl::StatusOr<std::unique_ptr<PgConnection>> connection;
+  };
+  static Found Find(const std::string& uri, const PgOptions& options, const PgTimer& until);
   ~PgConnection();
   PgConnection(const PgConnection&) = delete;
   PgConnection& operator=(const PgConnection&) = delete;
@@ -150,7 +181,26 @@ class PgConnection {
   PgPeer Peer() const;
 
  private:
-  PgConnection(pg_conn* connection, const PgOptions& options, bool attributes_named);
+  class Candidate;
+  struct Finish {
+    void operator()(pg_conn* connection) const;
+  };
+  using RawConnection = std::unique_ptr<pg_conn, Finish>;
+  // What a URI says of the servers, read before one is connected to.
+  struct Named {
+    size_t hosts = 1;
+    bool local = false;
+    bool attributes = false;
+  };
+
+  PgConnection(RawConnection connection, const PgOptions& options, const Named& named);
+  static Named NamedBy(const std::string& uri);
+  // Whether it is one, and may be used.
+  static absl::StatusOr<std::unique_ptr<PgConnection>> Accept(RawConnection connection,
+                                                              const PgOptions& options,
+                                                              const Named& named);
+  // None of them is waited for any more.
+  static Found BestOf(const std::vector<std::unique_ptr<Candidate>>& candidates);
 
   // Flushes what was sent, and takes all of what comes back.
   PgReply Receive(bool sent);
@@ -158,12 +208,9 @@ class PgConnection {
   PgReply Broken();
   static void TakeNotice(void* self, const pg_result* notice);
 
-  struct Finish {
-    void operator()(pg_conn* connection) const;
-  };
-  const std::unique_ptr<pg_conn, Finish> connection_;
+  const RawConnection connection_;
   const PgOptions options_;
-  const bool attributes_named_;
+  const Named named_;
   bool alive_ = true;
   std::string warning_;
 };

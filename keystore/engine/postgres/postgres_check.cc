@@ -235,11 +235,28 @@ Finding JudgeConnections(const PostgresCheckFacts& facts) {
 
 Finding JudgeTls(const PostgresCheckFacts& facts) {
   if (!facts.connected.ok()) return NotTold(kTls);
-  if (facts.peer.tls) return kTls.Ok("connections are encrypted");
-  if (facts.peer.local) {
-    return kTls.Ok("connections are in the clear, and do not leave this machine");
+  const PgPeer& peer = facts.peer;
+  if (peer.local) {
+    return kTls.Ok(peer.tls ? "connections are encrypted"
+                            : "connections are in the clear, and do not leave this machine");
   }
-  return kTls.Warning("connections are in the clear", "add sslmode=verify-full to --postgres_uri");
+  const char* const next =
+      "add sslmode=verify-full to --postgres_uri, and sslrootcert=FILE where the certificate is of "
+      "an authority of your own";
+  if (!peer.tls) return kTls.Warning("connections are in the clear", next);
+  if (peer.sslmode == "verify-full" || peer.sslmode == "verify-ca") {
+    return kTls.Ok(absl::StrCat("connections are encrypted (sslmode=", peer.sslmode, ")"));
+  }
+  if (peer.sslmode == "require") {
+    return kTls.Warning(
+        "connections are encrypted, but without a root certificate sslmode=require takes anybody "
+        "for the database who stands in between",
+        next);
+  }
+  return kTls.Warning(
+      absl::StrCat("this connection is encrypted, but sslmode=", peer.sslmode,
+                   " gives that up where somebody who stands in between says that there is no TLS"),
+      next);
 }
 
 Finding JudgeHosts(const PostgresCheckFacts& facts) {
@@ -286,6 +303,9 @@ Finding JudgeClock(const PostgresCheckFacts& facts) {
 }
 
 // --- Looking -------------------------------------------------------------------------------------
+
+// Of the time that there is.
+constexpr int kAskingPart = 6;
 
 constexpr char kServer[] = R"(
 SELECT version(), current_setting('server_version_num', true)::int8,
@@ -399,18 +419,17 @@ PostgresCheckFacts GatherFacts(const PostgresOptions& options,
                                const std::function<core::Time()>& now) {
   PostgresCheckFacts facts{.connections = options.connections + kPostgresOwnConnections,
                            .clock_skew = options.clock_skew};
-  PgOptions looking{.application_name = "idempotencyd check",
-                    .reply_timeout = options.look_timeout,
-                    .allow_plaintext = options.allow_plaintext};
-  auto connection = PgConnection::Connect(options.uri, looking);
-  facts.takes_writes = connection.status();
-  if (!connection.ok()) {
-    looking.takes_writes = false;
-    connection = PgConnection::Connect(options.uri, looking);
-  }
-  facts.connected = connection.status();
-  if (!connection.ok()) return facts;
-  PgConnection& server = **connection;
+  const PgTimer until(options.look_timeout);
+  const PgTimer connected_until(options.look_timeout - options.look_timeout / kAskingPart);
+  const PgOptions looking{.application_name = "idempotencyd check",
+                          .reply_timeout = options.look_timeout,
+                          .until = &until,
+                          .allow_plaintext = options.allow_plaintext};
+  PgConnection::Found found = PgConnection::Find(options.uri, looking, connected_until);
+  facts.takes_writes = found.takes_writes;
+  facts.connected = found.connection.status();
+  if (!found.connection.ok()) return facts;
+  PgConnection& server = **found.connection;
   facts.peer = server.Peer();
   facts.server = AskServer(server);
   facts.schema_version = AskNumber(server, kSchemaVersion);

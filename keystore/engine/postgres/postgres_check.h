@@ -66,8 +66,8 @@ struct PostgresCheckFacts {
 // A finding for each check.
 std::vector<Finding> Judge(const PostgresCheckFacts& facts);
 
-// Connects as the engine does, to look; where no server takes writes, to any that answers. Blocks,
-// for ten seconds or so where nobody answers.
+// Connects to a server that takes writes, as the engine does, to look; where there is none, to any
+// that answers. Blocks, for as long as options.look_timeout says in all.
 PostgresCheckFacts GatherFacts(const PostgresOptions& options,
                                const std::function<core::Time()>& now);
 

@@ -27,8 +27,9 @@ struct PostgresOptions {
   core::Duration clock_skew = std::chrono::milliseconds(500);
   // Without a byte from the server for so long, a statement counts as unanswered.
   core::Duration reply_timeout = std::chrono::seconds(30);
-  // The same where somebody only wants to know how the server stands.
-  core::Duration look_timeout = std::chrono::seconds(4);
+  // Where somebody only wants to know how the server stands, so long in all, of which a sixth is
+  // kept for what a server is asked once there is a connection.
+  core::Duration look_timeout = std::chrono::seconds(6);
   // How often it tells that it is alive and removes what has expired; zero: never by itself.
   core::Duration upkeep_interval = std::chrono::seconds(10);
 };

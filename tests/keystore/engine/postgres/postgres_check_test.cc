@@ -3,6 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <memory>
@@ -31,7 +34,7 @@ constexpr core::Time kThen{core::Duration(1'800'000'000'000)};
 PostgresCheckFacts Good() {
   PostgresCheckFacts facts{.takes_writes = absl::OkStatus(),
                            .connected = absl::OkStatus(),
-                           .peer = {.host = "db1", .tls = true},
+                           .peer = {.host = "db1", .tls = true, .sslmode = "verify-full"},
                            .server = {.version = "PostgreSQL 15.14",
                                       .version_number = 150'014,
                                       .in_recovery = false,
@@ -129,6 +132,12 @@ std::vector<FactsRow<F>> RowsOfSurroundings() {
       {"connections hidden", [](F& f) { f.server.used_connections.reset(); },
        "postgres.connections", Severity::kNotChecked},
       {"in the clear", [](F& f) { f.peer.tls = false; }, "postgres.tls", Severity::kWarning},
+      {"encrypted if nobody minds", [](F& f) { f.peer.sslmode = "prefer"; }, "postgres.tls",
+       Severity::kWarning},
+      {"encrypted if the database insists", [](F& f) { f.peer.sslmode = "allow"; }, "postgres.tls",
+       Severity::kWarning},
+      {"encrypted, for anybody", [](F& f) { f.peer.sslmode = "require"; }, "postgres.tls",
+       Severity::kWarning},
       {"several hosts", [](F& f) { f.peer.hosts = 2; }, "postgres.hosts", Severity::kNotChecked},
       {"a clock that is ahead", [](F& f) { Shift(f, 502ms); }, "postgres.clock",
        Severity::kGuaranteeFails},
@@ -154,8 +163,12 @@ TEST(PostgresCheck, LimitsAreExact) {
   EXPECT_EQ(FindingOf(Judge(facts), "postgres.clock").severity, Severity::kOk);
   facts.server.synchronous_commit = "remote_apply";
   facts.server.version_number = 150'000;
-  facts.peer = {.host = "/run", .local = true};
-  EXPECT_EQ(IdsOf(Judge(facts), Severity::kOk).size(), Judge(facts).size());
+  for (const PgPeer& peer : {PgPeer{.host = "/run", .sslmode = "prefer", .local = true},
+                             PgPeer{.host = "::1", .tls = true, .sslmode = "allow", .local = true},
+                             PgPeer{.host = "db1", .tls = true, .sslmode = "verify-ca"}}) {
+    facts.peer = peer;
+    EXPECT_EQ(IdsOf(Judge(facts), Severity::kOk).size(), Judge(facts).size()) << peer.host;
+  }
 }
 
 TEST(PostgresCheck, WhereNobodyAnswersNothingIsCalledWell) {
@@ -271,8 +284,74 @@ TEST_F(RealPostgresCheck, OfSeveralHosts) {
   EXPECT_FALSE(facts.peer.attributes_named);
   EXPECT_TRUE(facts.peer.local);
   EXPECT_EQ(FindingOf(Judge(facts), "postgres.hosts").severity, Severity::kNotChecked);
+  EXPECT_EQ(facts.peer.sslmode, "prefer");
+  EXPECT_EQ(FindingOf(Judge(facts), "postgres.tls").severity, Severity::kOk);
   options.uri += "?target_session_attrs=primary";
   EXPECT_TRUE(GatherFacts(options, [] { return core::Time(); }).peer.attributes_named);
+  // One port for all; and one host that may be anywhere.
+  options.uri = "host=127.0.0.1,0.0.0.0 user=postgres dbname=postgres port=" +
+                std::to_string(fixture.server().port());
+  facts = GatherFacts(options, [] { return core::Time(); });
+  EXPECT_EQ(facts.takes_writes, absl::OkStatus());
+  EXPECT_EQ(facts.peer.hosts, 2u);
+  EXPECT_EQ(FindingOf(Judge(facts), "postgres.tls").severity, Severity::kWarning);
+}
+
+// Takes connections, and says nothing.
+class SilentHost {
+ public:
+  SilentHost() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(at);
+    auto* const address = reinterpret_cast<sockaddr*>(&at);
+    EXPECT_EQ(bind(socket_, address, size), 0);
+    EXPECT_EQ(listen(socket_, SOMAXCONN), 0);
+    EXPECT_EQ(getsockname(socket_, address, &size), 0);
+    at_ = "127.0.0.1:" + std::to_string(ntohs(at.sin_port));
+  }
+  ~SilentHost() { close(socket_); }
+  SilentHost(const SilentHost&) = delete;
+  SilentHost& operator=(const SilentHost&) = delete;
+
+  const std::string& at() const { return at_; }
+
+ private:
+  const int socket_;
+  std::string at_;
+};
+
+// Where it asked one host after the other, this would take days.
+TEST_F(RealPostgresCheck, OfHostsOfWhichSomeSayNothing) {
+  const SilentHost silent;
+  FixtureOn fixture(&SharedPostgres());
+  auto options = fixture.postgres;
+  const std::string real = "127.0.0.1:" + std::to_string(fixture.server().port());
+  options.uri = "postgresql://postgres@" + silent.at() + "," + real + "," + silent.at() +
+                "/postgres?connect_timeout=86400";
+  PostgresCheckFacts facts = GatherFacts(options, [] { return core::Time(); });
+  EXPECT_EQ(facts.takes_writes, absl::OkStatus());
+  EXPECT_EQ(facts.peer.hosts, 3u);
+  EXPECT_THAT(facts.server.version, HasSubstr("PostgreSQL"));
+  options.uri = "postgresql://postgres@" + silent.at() + "," + silent.at() +
+                "/postgres?connect_timeout=86400";
+  options.look_timeout = 60ms;
+  facts = GatherFacts(options, [] { return core::Time(); });
+  EXPECT_THAT(facts.connected.message(), HasSubstr("no answer in time from " + silent.at()));
+  EXPECT_THAT(facts.takes_writes.message(), HasSubstr("no answer in time"));
+}
+
+TEST_F(RealPostgresCheck, WaitsForNoStatementBeyondItsTime) {
+  FixtureOn fixture(&SharedPostgres());
+  const PgTimer until(60ms);
+  const auto connection = PgConnection::Connect(
+      fixture.postgres.uri, {.reply_timeout = std::chrono::hours(1), .until = &until});
+  ASSERT_TRUE(connection.ok()) << connection.status();
+  const PgReply reply = (*connection)->Execute("SELECT pg_sleep(86400)");
+  ASSERT_FALSE(reply.ok());
+  EXPECT_EQ(reply.failure->message, "no answer in time");
+  EXPECT_FALSE((*connection)->alive());
 }
 
 }  // namespace
