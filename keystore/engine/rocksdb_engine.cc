@@ -41,6 +41,8 @@ namespace {
 
 constexpr std::chrono::seconds kLookAroundInterval(1);
 constexpr size_t kMinMemtableBytes = size_t{64} * 1024;
+// How many times the zeros ahead of the log must be free, beyond what is kept free.
+constexpr uint64_t kLogAheadsOfRoom = 8;
 
 absl::Status DeadError() {
   return absl::UnavailableError("the store takes no more writes; restart the process");
@@ -68,6 +70,18 @@ void SetDefaults(RocksDbOptions& options) {
   if (!options.free_bytes) {
     options.free_bytes = [path = engine.data_dir] { return FreeBytes(path); };
   }
+}
+
+// None where it would bring the volume near to where new keys are refused.
+LogAheadOptions LogAheadOf(const RocksDbOptions& options) {
+  const EngineOptions& engine = options.engine;
+  const uint64_t wanted = engine.min_free_bytes + kLogAheadsOfRoom * engine.log_ahead_bytes;
+  return {.bytes = engine.log_ahead_bytes,
+          .has_room =
+              [free_bytes = options.free_bytes, wanted] {
+                return free_bytes().value_or(UINT64_MAX) >= wanted;
+              },
+          .log = engine.log};
 }
 
 }  // namespace
@@ -105,7 +119,8 @@ absl::StatusOr<std::unique_ptr<RocksDbEngine>> RocksDbEngine::Open(RocksDbOption
       .expiry = std::make_shared<ExpiryFilterFactory>(engine.now, engine.may_reclaim),
       .env = options.env,
       .sealer = *std::move(sealer),
-      .lost_keys = engine.lost_response_keys};
+      .lost_keys = engine.lost_response_keys,
+      .log_ahead = LogAheadOf(options)};
   auto opened = OpenStore(*parts.directory, tuning, engine);
   if (!opened.ok()) return opened.status();
   parts.opened = *std::move(opened);

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "keystore/engine/log_ahead.h"
 #include "keystore/engine/record_sealer.h"
 
 namespace idempotency::keystore {
@@ -30,6 +31,9 @@ struct StoreTuning {
   std::shared_ptr<const RecordSealer> sealer = std::make_shared<RecordSealer>();
   // Ids of keys that may be missing though records are sealed with them.
   std::vector<std::string> lost_keys = {};
+  // Of the log of a store that is written to; at most a quarter of memtable_bytes, since a log is
+  // left when a memtable is full.
+  LogAheadOptions log_ahead = {};
 };
 
 rocksdb::DBOptions MakeDbOptions(const StoreTuning& tuning);

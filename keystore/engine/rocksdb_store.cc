@@ -50,6 +50,15 @@ absl::Status MakeDirectory(const std::string& path) {
   return FileError("cannot create", path);
 }
 
+// null: none is wanted.
+std::unique_ptr<LogAhead> MakeLogAhead(const StoreTuning& tuning) {
+  LogAheadOptions options = tuning.log_ahead;
+  options.bytes = std::min<uint64_t>(options.bytes, tuning.memtable_bytes / 4);
+  if (options.bytes < kMinLogAheadBytes) return nullptr;
+  rocksdb::Env* const below = tuning.env != nullptr ? tuning.env : rocksdb::Env::Default();
+  return std::make_unique<LogAhead>(below, std::move(options));
+}
+
 }  // namespace
 
 absl::Status RocksDbStore::CheckIsOurs(const std::string& path, const StoreTuning& tuning) {
@@ -75,6 +84,8 @@ absl::StatusOr<std::unique_ptr<RocksDbStore>> RocksDbStore::Open(const std::stri
   }
   absl::Status ready = create ? MakeDirectory(path) : CheckFamilies(path, options, families);
   if (!ready.ok()) return ready;
+  std::unique_ptr<LogAhead> log_ahead = MakeLogAhead(tuning);
+  if (log_ahead != nullptr) options.env = log_ahead->env();
   rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   const rocksdb::Status opened = rocksdb::DB::Open(options, path, families, &handles, &db);
@@ -82,8 +93,9 @@ absl::StatusOr<std::unique_ptr<RocksDbStore>> RocksDbStore::Open(const std::stri
     return ToStatus(opened, absl::StrCat("cannot open the store ", path,
                                          "; keep a copy of it before any attempt at repair"));
   }
-  std::unique_ptr<RocksDbStore> store(new RocksDbStore(
-      std::move(replay), std::unique_ptr<rocksdb::DB>(db), std::move(handles), tuning.sealer));
+  std::unique_ptr<RocksDbStore> store(
+      new RocksDbStore(std::move(log_ahead), std::move(replay), std::unique_ptr<rocksdb::DB>(db),
+                       std::move(handles), tuning.sealer));
   if (absl::Status status = store->CheckFormat(create); !status.ok()) return status;
   if (absl::Status status = store->CheckKeys(tuning.lost_keys); !status.ok()) return status;
   return store;

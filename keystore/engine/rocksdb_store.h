@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "keystore/engine/log_ahead.h"
 #include "keystore/engine/rocksdb_options.h"
 #include "keystore/engine/stored_value.h"
 
@@ -69,10 +70,11 @@ class RocksDbStore {
   rocksdb::Status Flush() const;
 
  private:
-  RocksDbStore(std::unique_ptr<rocksdb::WalFilter> replay, std::unique_ptr<rocksdb::DB> db,
-               std::vector<rocksdb::ColumnFamilyHandle*> handles,
+  RocksDbStore(std::unique_ptr<LogAhead> log_ahead, std::unique_ptr<rocksdb::WalFilter> replay,
+               std::unique_ptr<rocksdb::DB> db, std::vector<rocksdb::ColumnFamilyHandle*> handles,
                std::shared_ptr<const RecordSealer> sealer)
-      : replay_(std::move(replay)),
+      : log_ahead_(std::move(log_ahead)),
+        replay_(std::move(replay)),
         db_(std::move(db)),
         handles_(std::move(handles)),
         sealer_(std::move(sealer)) {}
@@ -81,7 +83,8 @@ class RocksDbStore {
   absl::Status CheckKeys(const std::vector<std::string>& lost_keys) const;
   absl::Status PutMeta(const char* key, const std::string& value) const;
 
-  // RocksDB keeps a pointer to it; may be null.
+  // RocksDB keeps a pointer to each; they may be null.
+  const std::unique_ptr<LogAhead> log_ahead_;
   const std::unique_ptr<rocksdb::WalFilter> replay_;
   const std::unique_ptr<rocksdb::DB> db_;
   // Owned, as RocksDB wants it: given back before the database is closed.

@@ -150,6 +150,7 @@ TEST(RocksDbCrash, ReadsBeforeTheFirstWriteOfARunDoNotKillTheProcess) {
 TEST(RocksDbCrash, LosesNothingAcknowledgedWhenItIsKilled) {
   RocksDbFixture fixture;
   fixture.options.engine.memtable_bytes = 64 * 1024;
+  fixture.options.engine.log_ahead_bytes = 16 * 1024;
   fixture.options.check_guards = false;
   uint64_t acknowledged = 0;
   for (const uint64_t acks : {1, 37, 150, 300, 2}) {

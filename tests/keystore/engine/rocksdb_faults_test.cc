@@ -65,16 +65,20 @@ std::vector<GuardedWrite> ThreeWrites() {
 struct WriteFault {
   std::string name;
   Fault fault;
+  size_t log_ahead_bytes = 0;
 };
 
 class WalFaults : public RocksDbFaults, public ::testing::WithParamInterface<WriteFault> {};
 
 INSTANTIATE_TEST_SUITE_P(Faults, WalFaults,
                          ::testing::Values(WriteFault{"SyncFails", Fault::kSyncFails},
-                                           WriteFault{"NoSpace", Fault::kNoSpace}),
+                                           WriteFault{"NoSpace", Fault::kNoSpace},
+                                           WriteFault{"SyncOverZerosFails", Fault::kSyncFails,
+                                                      16 * 1024}),
                          [](const auto& info) { return info.param.name; });
 
 TEST_P(WalFaults, AcknowledgeNothingAndEndTheEngineUntilItIsOpenedAgain) {
+  fixture_.options.engine.log_ahead_bytes = GetParam().log_ahead_bytes;
   ASSERT_NE(fixture_.Open(), nullptr);
   Store(engine(), PayKey("before"), CompleteRecord(1));
   faults_.Set(GetParam().fault, ".log");

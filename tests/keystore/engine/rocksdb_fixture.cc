@@ -47,6 +47,11 @@ bool Surroundings::Logged(int level, std::string_view text) const {
   return LoggedLocked(level, text);
 }
 
+size_t Surroundings::lines() const {
+  absl::MutexLock lock(&mutex_);
+  return lines_.size();
+}
+
 bool Surroundings::WaitForLog(int level, std::string_view text) const {
   const auto logged = [&] {
     mutex_.AssertReaderHeld();

@@ -29,6 +29,7 @@ class Surroundings {
   void Log(int level, std::string_view line);
   // Whether a line at or above `level` holds `text`.
   bool Logged(int level, std::string_view text) const;
+  size_t lines() const;
   // Waits until there is one; false where none comes in half a minute.
   bool WaitForLog(int level, std::string_view text) const;
 
