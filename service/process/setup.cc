@@ -112,6 +112,7 @@ keystore::EngineOptions Setup::StoreOptions() {
   options.block_cache_bytes = static_cast<size_t>(flags_.block_cache_mb) * kMebibyte;
   options.memtable_bytes = static_cast<size_t>(flags_.memtable_mb) * kMebibyte;
   options.ballast_bytes = static_cast<size_t>(flags_.ballast_mb) * kMebibyte;
+  options.log_ahead_bytes = static_cast<size_t>(flags_.log_ahead_mb) * kMebibyte;
   options.accept_loss = static_cast<uint64_t>(flags_.accept_loss);
   options.response_keys = flags_.response_keys;
   options.lost_response_keys = absl::StrSplit(flags_.lost_response_keys, ',', absl::SkipEmpty());

@@ -33,6 +33,7 @@ TEST(FlagsTest, HaveDefaults) {
   EXPECT_EQ(flags->listen, "127.0.0.1:7420");
   EXPECT_EQ(flags->engine, "rocksdb");
   EXPECT_EQ(flags->config, "");
+  EXPECT_EQ(flags->log_ahead_mb, 8);
   EXPECT_FALSE(flags->trust_clock);
 }
 
@@ -61,6 +62,7 @@ TEST(FlagsTest, AreRefusedWithTheReason) {
       {{"--nolisten"}, "no flag --nolisten"},
       {{"--ballast_mb=many"}, "--ballast_mb=many"},
       {{"--ballast_mb=-1"}, "out of range"},
+      {{"--log_ahead_mb=-1"}, "--log_ahead_mb=-1 is out of range"},
       {{"--accept_loss=-1"}, "--accept_loss=-1"},
       {{"--engine=memory", "--response_keys=/keys"}, "--response_keys"},
       {{"--engine=memory", "--rewrap"}, "--rewrap"},
@@ -114,6 +116,7 @@ TEST(FlagsTest, AreAllInTheHelp) {
                            "block_cache_mb",
                            "memtable_mb",
                            "ballast_mb",
+                           "log_ahead_mb",
                            "port_file",
                            "help",
                            "max_connections",
