@@ -45,13 +45,15 @@ constexpr size_t kMemtableBytes = size_t{64} * 1024;
 constexpr uint64_t kCorruptionsPerStore = 25;
 constexpr uint64_t kPageBytes = 4096;
 
-keystore::RocksDbOptions Options(const std::string& data_dir, HostileDisk& disk, core::Now now) {
+keystore::RocksDbOptions Options(const std::string& data_dir, HostileDisk& disk, core::Now now,
+                                 bool log_ahead) {
   keystore::RocksDbOptions options;
   options.engine.data_dir = data_dir;
   options.engine.memtable_bytes = kMemtableBytes;
   options.engine.block_cache_bytes = 1 << 20;
   options.engine.ballast_bytes = 0;
   options.engine.min_free_bytes = 0;
+  options.engine.log_ahead_bytes = log_ahead ? kMemtableBytes / 4 : 0;
   options.engine.now = [now] { return now; };
   options.check_guards = false;
   options.env = disk.env();
@@ -63,12 +65,15 @@ keystore::RocksDbOptions Options(const std::string& data_dir, HostileDisk& disk,
 class Original {
  public:
   explicit Original(uint64_t seed)
-      : random_(seed), workload_(seed ^ 0x5eed), disk_(directory_.path()) {}
+      : log_ahead_(seed % 2 == 0),
+        random_(seed),
+        workload_(seed ^ 0x5eed),
+        disk_(directory_.path()) {}
 
   // "" or what went wrong.
   std::string Make() {
     const keystore::RocksDbOptions options =
-        Options(directory_.file("store"), disk_, workload_.now());
+        Options(directory_.file("store"), disk_, workload_.now(), log_ahead_);
     const uint64_t runs = 1 + random_.Below(3);
     for (uint64_t run = 1; run <= runs; ++run) {
       auto engine = keystore::RocksDbEngine::Open(options);
@@ -86,6 +91,7 @@ class Original {
 
   void CopyTo(const std::string& path) const { CopyLiveDirectory(kept_, path); }
   const Workload& workload() const { return workload_; }
+  bool log_ahead() const { return log_ahead_; }
 
  private:
   // From here on nothing changes any more, as after kill -9.
@@ -108,6 +114,7 @@ class Original {
     return true;
   }
 
+  const bool log_ahead_;
   TempDirectory directory_;
   Random random_;
   Workload workload_;
@@ -211,7 +218,10 @@ class Outcomes {
 class Patient {
  public:
   Patient(const Original& original, uint64_t seed)
-      : random_(seed), workload_(original.workload()), disk_(directory_.path()) {
+      : log_ahead_(original.log_ahead()),
+        random_(seed),
+        workload_(original.workload()),
+        disk_(directory_.path()) {
     original.CopyTo(directory_.file("store"));
   }
 
@@ -228,7 +238,8 @@ class Patient {
   // "" or what is wrong.
   std::string Examine(Outcomes& outcomes) {
     damage_ = DamageOne(directory_.file("store/db"), random_);
-    keystore::RocksDbOptions options = Options(directory_.file("store"), disk_, workload_.now());
+    keystore::RocksDbOptions options =
+        Options(directory_.file("store"), disk_, workload_.now(), log_ahead_);
     std::string wrong;
     bool unreadable = false;
     auto engine = keystore::RocksDbEngine::Open(options);
@@ -261,6 +272,7 @@ class Patient {
     return workload_.CheckAccepted(**engine);
   }
 
+  const bool log_ahead_;
   TempDirectory directory_;
   Random random_;
   Workload workload_;

@@ -3,6 +3,7 @@
 #include <rocksdb/file_system.h>
 #include <rocksdb/system_clock.h>
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -43,8 +44,10 @@ class WritableFile final : public rocksdb::FSWritableFileOwnerWrapper {
   IOStatus Truncate(uint64_t size, const IOOptions& options, IODebugContext* debug) override {
     const DiskVerdict verdict = disk_->Ask(DiskCall::kTruncate, path_);
     if (!verdict.status.ok()) return verdict.status;
+    const uint64_t end = std::max(size, disk_->unsynced().SizeOf(path_));
+    std::string cut = BytesAt(path_, size, end - size);
     IOStatus status = FSWritableFileOwnerWrapper::Truncate(size, options, debug);
-    if (status.ok()) disk_->unsynced().Truncated(path_, size);
+    if (status.ok()) disk_->unsynced().Truncated(path_, size, std::move(cut));
     return status;
   }
   IOStatus Sync(const IOOptions& /*options*/, IODebugContext* /*debug*/) override {
@@ -64,9 +67,64 @@ class WritableFile final : public rocksdb::FSWritableFileOwnerWrapper {
   }
 
  private:
+  // Where another handle has written ahead of it, it writes over that.
   IOStatus Write(const Slice& data, const IOOptions& options, IODebugContext* debug) {
+    const bool over = position_ < disk_->unsynced().SizeOf(path_);
+    std::string before = over ? BytesAt(path_, position_, data.size()) : "";
     IOStatus status = FSWritableFileOwnerWrapper::Append(data, options, debug);
-    if (status.ok()) disk_->unsynced().Appended(path_, data.size());
+    if (!status.ok()) return status;
+    disk_->unsynced().Wrote(path_, position_, data.size(), std::move(before));
+    position_ += data.size();
+    return status;
+  }
+
+  const std::string path_;
+  const std::shared_ptr<JudgedDisk> disk_;
+  uint64_t position_ = 0;
+};
+
+class RandomRWFile final : public rocksdb::FSRandomRWFileOwnerWrapper {
+ public:
+  RandomRWFile(std::unique_ptr<rocksdb::FSRandomRWFile> file, std::string path,
+               std::shared_ptr<JudgedDisk> disk)
+      : FSRandomRWFileOwnerWrapper(std::move(file)),
+        path_(std::move(path)),
+        disk_(std::move(disk)) {}
+
+  IOStatus Write(uint64_t offset, const Slice& data, const IOOptions& options,
+                 IODebugContext* debug) override {
+    const DiskVerdict verdict = disk_->Ask(DiskCall::kOverwrite, path_);
+    if (verdict.status.ok()) return WriteAt(offset, data, options, debug);
+    if (verdict.half_done) {
+      WriteAt(offset, Slice(data.data(), data.size() / 2), options, debug).PermitUncheckedError();
+    }
+    return verdict.status;
+  }
+  IOStatus Read(uint64_t offset, size_t size, const IOOptions& options, Slice* result,
+                char* scratch, IODebugContext* debug) const override {
+    const DiskVerdict verdict = disk_->Ask(DiskCall::kRead, path_);
+    if (!verdict.status.ok()) return verdict.status;
+    return FSRandomRWFileOwnerWrapper::Read(offset, size, options, result, scratch, debug);
+  }
+  // Of the file, whoever has written to it.
+  IOStatus Sync(const IOOptions& /*options*/, IODebugContext* /*debug*/) override {
+    return disk_->Sync(path_);
+  }
+  IOStatus Fsync(const IOOptions& options, IODebugContext* debug) override {
+    return Sync(options, debug);
+  }
+  IOStatus Close(const IOOptions& options, IODebugContext* debug) override {
+    const DiskVerdict verdict = disk_->Ask(DiskCall::kClose, path_);
+    IOStatus status = FSRandomRWFileOwnerWrapper::Close(options, debug);
+    return verdict.status.ok() ? status : verdict.status;
+  }
+
+ private:
+  IOStatus WriteAt(uint64_t offset, const Slice& data, const IOOptions& options,
+                   IODebugContext* debug) {
+    std::string before = BytesAt(path_, offset, data.size());
+    IOStatus status = FSRandomRWFileOwnerWrapper::Write(offset, data, options, debug);
+    if (status.ok()) disk_->unsynced().Wrote(path_, offset, data.size(), std::move(before));
     return status;
   }
 
@@ -211,6 +269,14 @@ class HostileDisk::FileSystem final : public rocksdb::FileSystemWrapper {
   }
   IOStatus Truncate(const std::string&, size_t, const IOOptions&, IODebugContext*) override {
     return IOStatus::NotSupported("the engine does not do this");
+  }
+  IOStatus NewRandomRWFile(const std::string& path, const FileOptions& options,
+                           std::unique_ptr<rocksdb::FSRandomRWFile>* file,
+                           IODebugContext* debug) override {
+    IOStatus status = disk_->Ask(DiskCall::kOpenForRead, path).status;
+    if (status.ok()) status = FileSystemWrapper::NewRandomRWFile(path, options, file, debug);
+    if (status.ok()) *file = std::make_unique<RandomRWFile>(std::move(*file), path, disk_);
+    return status;
   }
   IOStatus NewRandomAccessFile(const std::string& path, const FileOptions& options,
                                std::unique_ptr<rocksdb::FSRandomAccessFile>* file,

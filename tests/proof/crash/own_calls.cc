@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstdarg>
 #include <cstddef>
-#include <fstream>
 #include <map>
 #include <utility>
 
@@ -87,15 +86,6 @@ DiskCall CallOf(int flags) {
 size_t Allowed(const DiskVerdict& verdict, size_t size) {
   if (verdict.status.ok()) return size;
   return verdict.half_done ? size / 2 : 0;
-}
-
-std::string BytesAt(const std::string& path, off_t offset, size_t size) {
-  std::ifstream file(path, std::ios::binary);
-  std::string bytes(size, '\0');
-  file.seekg(offset);
-  file.read(bytes.data(), static_cast<std::streamsize>(size));
-  bytes.resize(static_cast<size_t>(file.gcount()));
-  return bytes;
 }
 
 }  // namespace
@@ -199,7 +189,7 @@ ssize_t __wrap_pwrite(int fd, const void* data, size_t size, off_t offset) {
   const size_t allowed = Allowed(verdict, size);
   if (allowed == 0) return Fail(verdict.status);
   file.disk->unsynced().Overwritten(file.path, static_cast<uint64_t>(offset),
-                                    BytesAt(file.path, offset, allowed));
+                                    BytesAt(file.path, static_cast<uint64_t>(offset), allowed));
   return __real_pwrite(fd, data, allowed, offset);
 }
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "keystore/engine/log_ahead.h"
 #include "keystore/engine/rocksdb_engine.h"
 #include "tests/proof/crash/hostile_disk.h"
 #include "tests/proof/crash/program.h"
@@ -43,6 +45,8 @@ constexpr char kUsage[] =
     "                the failure\n";
 
 constexpr size_t kMemtableBytes = size_t{64} * 1024;
+// By turns: as many as fit, a page in front of most commits, none.
+constexpr size_t kLogAheadBytes[] = {kMemtableBytes / 4, keystore::kMinLogAheadBytes, 0};
 constexpr uint64_t kCutsPerStore = 25;
 // Calls that change the disk: an opening takes about fifty, a commit two.
 constexpr uint64_t kEarly = 80;
@@ -118,6 +122,7 @@ class Story {
       fs::copy(directory_.path(), keep_ + "/store", fs::copy_options::recursive);
       Note("--- the power is on again");
     }
+    options_.engine.log_ahead_bytes = kLogAheadBytes[random_.Below(5) % std::size(kLogAheadBytes)];
     power_.FailsAfter(random_.Below(random_.OneIn(3) ? kEarly : kLate), random_.OneIn(2));
     std::string wrong = RunUntilCut();
     if (!wrong.empty()) return wrong;

@@ -45,7 +45,12 @@ void TearSectors(const std::string& path, uint64_t synced, uint64_t size, Random
 }
 
 // Every sector is as it was, or as it was written.
-void TakeBack(const std::string& path, uint64_t offset, const std::string& before, Random& random) {
+void TakeBack(const std::string& path, uint64_t offset, std::string before, Random& random) {
+  std::error_code gone;
+  const uint64_t size = fs::file_size(path, gone);
+  if (gone) return;
+  // What was cut off behind it stays so.
+  before.resize(std::min<uint64_t>(before.size(), size - std::min(size, offset)));
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
   for (uint64_t at = 0; at < before.size();) {
     const uint64_t end = std::min<uint64_t>(
@@ -79,6 +84,15 @@ void LoseBytes(const std::string& path, uint64_t synced, uint64_t size, Random& 
 
 }  // namespace
 
+std::string BytesAt(const std::string& path, uint64_t offset, uint64_t size) {
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes(size, '\0');
+  file.seekg(static_cast<std::streamoff>(offset));
+  file.read(bytes.data(), static_cast<std::streamsize>(size));
+  bytes.resize(static_cast<size_t>(file.gcount()));
+  return bytes;
+}
+
 void Unsynced::Appended(const std::string& path, uint64_t bytes) {
   absl::MutexLock lock(&mutex_);
   files_[path].size += bytes;
@@ -89,10 +103,37 @@ void Unsynced::Overwritten(const std::string& path, uint64_t offset, std::string
   files_[path].overwrites.push_back({.offset = offset, .before = std::move(before)});
 }
 
-void Unsynced::Truncated(const std::string& path, uint64_t size) {
+void Unsynced::Wrote(const std::string& path, uint64_t offset, uint64_t bytes,
+                     std::string before) {
   absl::MutexLock lock(&mutex_);
-  files_[path].size = size;
-  files_[path].synced = std::min(files_[path].synced, size);
+  File& file = files_[path];
+  // Where another handle has written behind it meanwhile, there were zeros here.
+  before.resize(std::min<uint64_t>(bytes, file.size - std::min(file.size, offset)), '\0');
+  file.size = std::max(file.size, offset + bytes);
+  if (!before.empty()) file.overwrites.push_back({.offset = offset, .before = std::move(before)});
+}
+
+uint64_t Unsynced::SizeOf(const std::string& path) const {
+  absl::MutexLock lock(&mutex_);
+  const auto file = files_.find(path);
+  return file == files_.end() ? 0 : file->second.size;
+}
+
+void Unsynced::Truncated(const std::string& path, uint64_t size, std::string cut) {
+  absl::MutexLock lock(&mutex_);
+  File& file = files_[path];
+  file.cuts.push_back({.bytes = std::move(cut), .synced = file.synced});
+  file.size = size;
+  file.synced = std::min(file.synced, size);
+}
+
+void Unsynced::PutBack(const std::string& path, File& file) {
+  for (; !file.cuts.empty(); file.cuts.pop_back()) {
+    const Cut& cut = file.cuts.back();
+    std::ofstream(path, std::ios::app | std::ios::binary) << cut.bytes;
+    file.size += cut.bytes.size();
+    file.synced = cut.synced;
+  }
 }
 
 void Unsynced::Synced(const std::string& path) {
@@ -100,6 +141,7 @@ void Unsynced::Synced(const std::string& path) {
   File& file = files_[path];
   file.synced = file.size;
   file.overwrites.clear();
+  file.cuts.clear();
 }
 
 void Unsynced::SyncedDirectory(const std::string& directory) {
@@ -191,6 +233,7 @@ void Unsynced::PowerFails(Random& random) {
     if (!changes_[i].grave.empty()) std::remove(changes_[i].grave.c_str());
   }
   for (auto& [path, file] : files_) {
+    if (!file.cuts.empty() && fs::exists(path) && random.OneIn(2)) PutBack(path, file);
     std::reverse(file.overwrites.begin(), file.overwrites.end());
     for (const Overwrite& write : file.overwrites) {
       TakeBack(path, write.offset, write.before, random);
