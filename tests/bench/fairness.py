@@ -39,6 +39,8 @@ def flags() -> argparse.Namespace:
                         help="the one does not yield the processors to the others and the server")
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--server-flag", action="append", default=[],
+                        help="a flag for the server, such as --server-flag=--log_ahead_mb=0")
     parser.add_argument("--at-most", type=float, default=0,
                         help="exit with 1 where the others' p99 is longer by more than this")
     options = parser.parse_args()
@@ -50,7 +52,7 @@ class Bench:
     def __init__(self, options: argparse.Namespace, directory: Path):
         self.options = options
         self.directory = directory
-        self.server = servers.Ours(directory / "ours", options.server)
+        self.server = servers.Ours(directory / "ours", options.server, tuple(options.server_flag))
 
     def load(self, name: str, namespace: str, scopes: int, rate: float, api: str,
              in_flight: int, yields: bool) -> tuple:
