@@ -301,8 +301,8 @@ class LogAhead::FileSystem final : public rocksdb::FileSystemWrapper {
     std::unique_ptr<rocksdb::FSRandomRWFile> handle;
     const IOStatus opened = target()->NewRandomRWFile(path, options, &handle, debug);
     if (opened.ok()) {
-      *file = std::make_unique<File>(std::move(*file), zeros_,
-                                     zeros_->Open(path, std::move(handle)));
+      *file =
+          std::make_unique<File>(std::move(*file), zeros_, zeros_->Open(path, std::move(handle)));
     } else {
       zeros_->Complain(opened.ToString());
     }

@@ -26,8 +26,8 @@ struct EngineOptions {
   size_t memtable_bytes = size_t{64} * 1024 * 1024;  // of one family
   // Deleted when the disk is full, so that finishing verbs still land. Zero: none.
   size_t ballast_bytes = size_t{64} * 1024 * 1024;
-  // RocksDB: how many zeros are written in front of the log, so that the sync of a commit changes no
-  // size of a file (log_ahead.h). Zero: none.
+  // RocksDB: how many zeros are written in front of the log, so that the sync of a commit changes
+  // no size of a file (log_ahead.h). Zero: none.
   size_t log_ahead_bytes = 0;
   // New keys are refused while less than this is free on the volume of data_dir.
   size_t min_free_bytes = size_t{128} * 1024 * 1024;

@@ -77,10 +77,8 @@ LogAheadOptions LogAheadOf(const RocksDbOptions& options) {
   const EngineOptions& engine = options.engine;
   const uint64_t wanted = engine.min_free_bytes + kLogAheadsOfRoom * engine.log_ahead_bytes;
   return {.bytes = engine.log_ahead_bytes,
-          .has_room =
-              [free_bytes = options.free_bytes, wanted] {
-                return free_bytes().value_or(UINT64_MAX) >= wanted;
-              },
+          .has_room = [free_bytes = options.free_bytes,
+                       wanted] { return free_bytes().value_or(UINT64_MAX) >= wanted; },
           .log = engine.log};
 }
 

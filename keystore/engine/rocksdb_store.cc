@@ -93,9 +93,9 @@ absl::StatusOr<std::unique_ptr<RocksDbStore>> RocksDbStore::Open(const std::stri
     return ToStatus(opened, absl::StrCat("cannot open the store ", path,
                                          "; keep a copy of it before any attempt at repair"));
   }
-  std::unique_ptr<RocksDbStore> store(
-      new RocksDbStore(std::move(log_ahead), std::move(replay), std::unique_ptr<rocksdb::DB>(db),
-                       std::move(handles), tuning.sealer));
+  std::unique_ptr<RocksDbStore> store(new RocksDbStore(std::move(log_ahead), std::move(replay),
+                                                       std::unique_ptr<rocksdb::DB>(db),
+                                                       std::move(handles), tuning.sealer));
   if (absl::Status status = store->CheckFormat(create); !status.ok()) return status;
   if (absl::Status status = store->CheckKeys(tuning.lost_keys); !status.ok()) return status;
   return store;

@@ -262,21 +262,22 @@ class ZeroFaults : public LogAheadTest, public ::testing::WithParamInterface<Zer
 
 INSTANTIATE_TEST_SUITE_P(
     Faults, ZeroFaults,
-    ::testing::Values(
-        ZeroFault{"NotOpened",
-                  [](Hooks& hooks) { hooks.on_open = [] { return IOStatus::IOError("planted"); }; }},
-        ZeroFault{"NoSpace",
-                  [](Hooks& hooks) {
-                    hooks.on_write = [] { return IOStatus::NoSpace("planted"); };
-                  }},
-        ZeroFault{"NotWritten",
-                  [](Hooks& hooks) {
-                    hooks.on_write = [] { return IOStatus::IOError("planted"); };
-                  }},
-        ZeroFault{"NotSynced",
-                  [](Hooks& hooks) {
-                    hooks.on_sync = [] { return IOStatus::IOError("planted"); };
-                  }}),
+    ::testing::Values(ZeroFault{"NotOpened",
+                                [](Hooks& hooks) {
+                                  hooks.on_open = [] { return IOStatus::IOError("planted"); };
+                                }},
+                      ZeroFault{"NoSpace",
+                                [](Hooks& hooks) {
+                                  hooks.on_write = [] { return IOStatus::NoSpace("planted"); };
+                                }},
+                      ZeroFault{"NotWritten",
+                                [](Hooks& hooks) {
+                                  hooks.on_write = [] { return IOStatus::IOError("planted"); };
+                                }},
+                      ZeroFault{"NotSynced",
+                                [](Hooks& hooks) {
+                                  hooks.on_sync = [] { return IOStatus::IOError("planted"); };
+                                }}),
     [](const auto& info) { return info.param.name; });
 
 TEST_P(ZeroFaults, AreNoErrorsOfTheLogAndAreToldOnce) {

@@ -103,8 +103,7 @@ void Unsynced::Overwritten(const std::string& path, uint64_t offset, std::string
   files_[path].overwrites.push_back({.offset = offset, .before = std::move(before)});
 }
 
-void Unsynced::Wrote(const std::string& path, uint64_t offset, uint64_t bytes,
-                     std::string before) {
+void Unsynced::Wrote(const std::string& path, uint64_t offset, uint64_t bytes, std::string before) {
   absl::MutexLock lock(&mutex_);
   File& file = files_[path];
   // Where another handle has written behind it meanwhile, there were zeros here.
