@@ -191,6 +191,10 @@ void PostgresServer::Promote() {
 
 std::string PostgresServer::Uri(const std::string& schema) const {
   Sql("CREATE SCHEMA IF NOT EXISTS " + schema);
+  return UriOf(schema);
+}
+
+std::string PostgresServer::UriOf(const std::string& schema) const {
   return "host=" + files_.file("pg") + " port=" + std::to_string(port_) +
          " user=postgres dbname=postgres options='-csearch_path=" + schema + "'";
 }

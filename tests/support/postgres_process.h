@@ -39,6 +39,8 @@ class PostgresServer {
   int port() const { return port_; }
   // By which a test connects; the schema is made if it is not there.
   std::string Uri(const std::string& schema) const;
+  // The same, of a schema that somebody else makes.
+  std::string UriOf(const std::string& schema) const;
   // The same by TCP, as a URI that may be a flag.
   std::string TcpUri(const std::string& schema) const;
   // Runs SQL as the superuser, by psql; what it printed.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "keystore/engine/open_any_engine.h"
+#include "keystore/engine/postgres/pg_connection.h"
 #include "tests/support/becomes_true.h"
 #include "tests/support/etcd_process.h"
 #include "tests/support/postgres_process.h"
@@ -27,6 +28,14 @@ PostgresServer& ThePostgres() {
   return server;
 }
 
+// Over one connection: psql takes longer to start than most tests take.
+void MakeSchema(const std::string& name) {
+  static const auto connection = keystore::PgConnection::Connect(ThePostgres().UriOf("public"), {});
+  ASSERT_TRUE(connection.ok()) << connection.status();
+  const keystore::PgReply reply = (*connection)->Execute("CREATE SCHEMA " + name);
+  ASSERT_TRUE(reply.ok()) << reply.failure->message;
+}
+
 std::string NextName() {
   static int stores = 0;
   return "suite_" + std::to_string(++stores);
@@ -40,7 +49,9 @@ std::string SuiteEngineName() {
 }
 
 SuiteStore::SuiteStore() : name_(NextName()) {
-  if (SuiteEngineName() == "postgres") postgres_uri_ = ThePostgres().Uri(name_);
+  if (SuiteEngineName() != "postgres") return;
+  MakeSchema(name_);
+  postgres_uri_ = ThePostgres().UriOf(name_);
 }
 
 std::unique_ptr<keystore::Engine> SuiteStore::Open(const keystore::EngineOptions& options) {
