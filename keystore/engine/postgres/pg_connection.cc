@@ -324,9 +324,12 @@ PgConnection::Named PgConnection::NamedBy(const std::string& uri) {
 absl::StatusOr<std::unique_ptr<PgConnection>> PgConnection::Connect(const std::string& uri,
                                                                     const PgOptions& options) {
   if (Parsed(uri) == nullptr) return NoSuchUri();
-  RawConnection raw(BeginConnection(PQconnectdbParams, uri, options, {}));
+  const Host host = options.only_host.has_value() ? HostsOf(uri)[*options.only_host] : Host{};
+  RawConnection raw(BeginConnection(PQconnectdbParams, uri, options, host));
   return Accept(std::move(raw), options, NamedBy(uri));
 }
+
+size_t PgConnection::HostsNamed(const std::string& uri) { return HostsOf(uri).size(); }
 
 // --- Finding -------------------------------------------------------------------------------------
 

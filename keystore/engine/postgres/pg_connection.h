@@ -108,6 +108,8 @@ struct PgOptions {
   bool allow_plaintext = false;
   // Only a server that takes writes will do.
   bool takes_writes = true;
+  // Of the hosts that the URI names, this one alone. It has to be one of HostsNamed.
+  std::optional<size_t> only_host;
 };
 
 // Who is at the other end.
@@ -151,6 +153,8 @@ class PgConnection {
   // message shows no password.
   static absl::StatusOr<std::unique_ptr<PgConnection>> Connect(const std::string& uri,
                                                                const PgOptions& options);
+  // How many hosts can be asked for one by one; at least one.
+  static size_t HostsNamed(const std::string& uri);
   // One that takes writes; else, whatever `options` say, one that answers. All hosts are asked at
   // once, so that one that is silent keeps nobody from the others, and none beyond `until` (but for
   // the look-up of their names, which libpq does in a call that cannot be left). The URI's

@@ -151,6 +151,9 @@ bool IsUnknown(std::string_view sqlstate) {
   return sqlstate.empty() || sqlstate == "40003" || sqlstate.substr(0, 3) == "57P";
 }
 
+// What LookOver says of a server on an older timeline than one that was seen.
+bool IsLeftBehind(const absl::Status& status) { return absl::IsAborted(status); }
+
 // It does not take writes any more: it is not the primary now.
 bool IsReadOnly(std::string_view sqlstate) { return sqlstate == "25006"; }
 
@@ -160,13 +163,30 @@ bool IsReadOnly(std::string_view sqlstate) { return sqlstate == "25006"; }
 
 absl::StatusOr<std::unique_ptr<PostgresSession>> PostgresSession::Open(
     const SessionOptions& options, SessionShared* shared, SlotName* slot) {
-  auto connection = PgConnection::Connect(options.uri, options.connection);
+  auto session = Connect(options.uri, options.connection, shared);
+  // The first that takes writes may be an old primary that has come back. The new one is another.
+  const size_t hosts = PgConnection::HostsNamed(options.uri);
+  for (size_t i = 0; hosts > 1 && i < hosts && IsLeftBehind(session.status()); ++i) {
+    PgOptions one = options.connection;
+    one.only_host = i;
+    auto other = Connect(options.uri, one, shared);
+    if (other.ok()) session = std::move(other);
+  }
+  if (IsLeftBehind(session.status())) return absl::UnavailableError(session.status().message());
+  if (!session.ok()) return session.status();
+  absl::Status status = (*session)->PrepareStatements();
+  if (status.ok()) status = (*session)->TakeSlot(slot);
+  if (!status.ok()) return status;
+  return session;
+}
+
+absl::StatusOr<std::unique_ptr<PostgresSession>> PostgresSession::Connect(const std::string& uri,
+                                                                          const PgOptions& options,
+                                                                          SessionShared* shared) {
+  auto connection = PgConnection::Connect(uri, options);
   if (!connection.ok()) return connection.status();
   std::unique_ptr<PostgresSession> session(new PostgresSession(*std::move(connection), shared));
-  absl::Status status = session->LookOver();
-  if (status.ok()) status = session->PrepareStatements();
-  if (status.ok()) status = session->TakeSlot(slot);
-  if (!status.ok()) return status;
+  if (absl::Status status = session->LookOver(); !status.ok()) return status;
   return session;
 }
 
@@ -179,9 +199,9 @@ absl::Status PostgresSession::LookOver() {
          !shared_->timeline.compare_exchange_weak(known, facts_.timeline)) {
   }
   if (facts_.timeline < known) {
-    return absl::UnavailableError(absl::StrCat("this server is on timeline ", facts_.timeline,
-                                               ", and another was promoted ", "to timeline ", known,
-                                               ": it has been left behind"));
+    return absl::AbortedError(absl::StrCat("this server is on timeline ", facts_.timeline,
+                                           ", and another was promoted ", "to timeline ", known,
+                                           ": it has been left behind"));
   }
   return CheckSchema(*connection_);
 }

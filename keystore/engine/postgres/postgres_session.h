@@ -170,6 +170,9 @@ class PostgresSession {
   absl::Status Leave(int64_t instance);
 
  private:
+  static absl::StatusOr<std::unique_ptr<PostgresSession>> Connect(const std::string& uri,
+                                                                  const PgOptions& options,
+                                                                  SessionShared* shared);
   PostgresSession(std::unique_ptr<PgConnection> connection, SessionShared* shared)
       : connection_(std::move(connection)), shared_(shared) {}
 

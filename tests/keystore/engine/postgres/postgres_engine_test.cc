@@ -744,6 +744,10 @@ TEST_F(PostgresOutage, GoesOnWithTheStandbyThatWasPromoted) {
   standby.Sql(
       "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
       "WHERE application_name = 'idempotencyd'");
+  EXPECT_EQ(StateOf(ReadOne(*engine, PayKey("more"))), core::State::kPending);
+  EXPECT_TRUE(engine->Upkeep().ok());
+  // Where it is the only one there is, it is none.
+  standby.Kill();
   const absl::Status status = Read(*engine, {PayKey("more")}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(status.ToString(), HasSubstr("left behind"));
