@@ -27,6 +27,10 @@ bool IsGranted(const v1::ReserveResponse& response) {
          response.outcome() == v1::RESERVE_OUTCOME_ALREADY_HELD;
 }
 
+gpr_timespec InSeconds(int seconds) {
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_seconds(seconds, GPR_TIMESPAN));
+}
+
 // Whether every thread of the process is stopped, or is no more.
 bool IsStopped(pid_t pid) {
   std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
@@ -57,8 +61,25 @@ v1::CompleteRequest CompleteFor(const std::string& name_space, const std::string
 }
 
 void GiveUpAfter(int seconds, grpc::ClientContext* context) {
-  context->set_deadline(
-      gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_seconds(seconds, GPR_TIMESPAN)));
+  context->set_deadline(InSeconds(seconds));
+}
+
+bool IsAnswered(const grpc::Status& status) {
+  return status.error_code() != grpc::StatusCode::UNAVAILABLE &&
+         status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED;
+}
+
+grpc::Status UntilAnswered(int seconds,
+                           const std::function<grpc::Status(grpc::ClientContext*)>& ask) {
+  const gpr_timespec until = InSeconds(seconds);
+  grpc::Status status;
+  BecomesTrue([&] {
+    grpc::ClientContext context;
+    context.set_deadline(until);
+    status = ask(&context);
+    return IsAnswered(status) || gpr_time_cmp(gpr_now(GPR_CLOCK_MONOTONIC), until) >= 0;
+  });
+  return status;
 }
 
 // --- The servers ---------------------------------------------------------------------------------

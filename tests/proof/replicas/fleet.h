@@ -17,6 +17,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -48,6 +49,12 @@ v1::CompleteRequest CompleteFor(const std::string& name_space, const std::string
 
 // By a clock that nobody sets.
 void GiveUpAfter(int seconds, grpc::ClientContext* context);
+// Else nobody has decided, and the same may be asked once more.
+bool IsAnswered(const grpc::Status& status);
+// Word for word until it is answered, in all for so many seconds, of which the last try takes what
+// is left. What was said last.
+grpc::Status UntilAnswered(int seconds,
+                           const std::function<grpc::Status(grpc::ClientContext*)>& ask);
 
 // Thread safety: Channel may be called from any thread, the rest from one.
 class Fleet {
