@@ -1,7 +1,7 @@
 // Two or three idempotencyd on one store, of which one is stopped (SIGSTOP) while owners report
 // through it, until the leases have lapsed and others have acquired the keys through another
 // server, and then goes on: each report that comes so late is refused, and leaves nothing but its
-// trace.
+// trace. What is not answered is reported again, word for word.
 #include <algorithm>
 #include <cinttypes>
 #include <cstdint>
@@ -52,9 +52,18 @@ struct Owner {
   // It was sent when nothing of the server ran any more: it cannot have been in time.
   bool surely_late = false;
   uint64_t token = 0;
+  // How often it was sent, and the last answer.
+  uint64_t sent = 0;
   grpc::Status answer;
   std::string reason;
 };
+
+std::string ReasonOf(const grpc::ClientContext& context) {
+  const auto& trailers = context.GetServerTrailingMetadata();
+  const auto reason = trailers.find("idempotency-reason");
+  if (reason == trailers.end()) return {};
+  return {reason->second.data(), reason->second.size()};
+}
 
 // The store, whichever it is.
 class Store {
@@ -117,6 +126,8 @@ class Pause {
   }
 
   uint64_t fenced() const { return fenced_; }
+  // How many reports had to be sent again.
+  uint64_t again() const { return again_; }
 
  private:
   // What came of a key at last.
@@ -151,35 +162,41 @@ class Pause {
     return threads;
   }
 
+  // Where its server, or the store, could not say what became of it, the owner says the same again.
   void Send(Owner& owner) const {
-    grpc::ClientContext context;
-    GiveUpAfter(kPatienceSeconds, &context);
+    owner.answer = UntilAnswered(kPatienceSeconds, [&](grpc::ClientContext* context) {
+      ++owner.sent;
+      const grpc::Status answer = SendOnce(owner, context);
+      owner.reason = ReasonOf(*context);
+      return answer;
+    });
+  }
+
+  grpc::Status SendOnce(const Owner& owner, grpc::ClientContext* context) const {
     const auto stub = Stub(paused_);
     if (owner.report == Report::kComplete) {
       v1::CompleteResponse response;
-      owner.answer = stub->Complete(
-          &context, CompleteFor(kNamespace, owner.key, owner.token, "by the owner"), &response);
-    } else if (owner.report == Report::kRelease) {
+      return stub->Complete(
+          context, CompleteFor(kNamespace, owner.key, owner.token, "by the owner"), &response);
+    }
+    if (owner.report == Report::kRelease) {
       auto request = RequestFor<v1::ReleaseRequest>(kNamespace, owner.key);
       request.set_fencing_token(owner.token);
       v1::ReleaseResponse response;
-      owner.answer = stub->Release(&context, request, &response);
-    } else if (owner.report == Report::kRenew) {
+      return stub->Release(context, request, &response);
+    }
+    if (owner.report == Report::kRenew) {
       auto request = RequestFor<v1::RenewRequest>(kNamespace, owner.key);
       request.set_fencing_token(owner.token);
       request.mutable_lease_duration()->set_seconds(kLeaseSeconds);
       v1::RenewResponse response;
-      owner.answer = stub->Renew(&context, request, &response);
-    } else {
-      auto request = RequestFor<v1::MarkUnresolvedRequest>(kNamespace, owner.key);
-      request.set_fencing_token(owner.token);
-      request.set_cause(v1::UNRESOLVED_CAUSE_TIMEOUT);
-      v1::MarkUnresolvedResponse response;
-      owner.answer = stub->MarkUnresolved(&context, request, &response);
+      return stub->Renew(context, request, &response);
     }
-    const auto& trailers = context.GetServerTrailingMetadata();
-    const auto reason = trailers.find("idempotency-reason");
-    if (reason != trailers.end()) owner.reason.assign(reason->second.data(), reason->second.size());
+    auto request = RequestFor<v1::MarkUnresolvedRequest>(kNamespace, owner.key);
+    request.set_fencing_token(owner.token);
+    request.set_cause(v1::UNRESOLVED_CAUSE_TIMEOUT);
+    v1::MarkUnresolvedResponse response;
+    return stub->MarkUnresolved(context, request, &response);
   }
 
   // Through another server, as soon as the lease has lapsed; and completes.
@@ -214,6 +231,7 @@ class Pause {
     }
     const bool fenced = owner.reason == "STALE_FENCING_TOKEN";
     fenced_ += fenced ? 1 : 0;
+    again_ += owner.sent - 1;
     // One that was sent before may have been in time; to complete would have kept others away.
     const bool in_time =
         owner.answer.ok() && !owner.surely_late && owner.report != Report::kComplete;
@@ -237,10 +255,11 @@ class Pause {
         if (!wrong.empty()) return wrong;
       }
       v1::InspectOperationResponse found;
-      grpc::ClientContext context;
-      GiveUpAfter(kPatienceSeconds, &context);
-      const grpc::Status status = admin->InspectOperation(
-          &context, RequestFor<v1::InspectOperationRequest>(kNamespace, owner.key), &found);
+      const grpc::Status status =
+          UntilAnswered(kPatienceSeconds, [&](grpc::ClientContext* context) {
+            return admin->InspectOperation(
+                context, RequestFor<v1::InspectOperationRequest>(kNamespace, owner.key), &found);
+          });
       if (!status.ok()) return owner.key + ": " + status.error_message();
       if (found.fencing_token() != end.challenger ||
           found.operation().response().body() != "by the challenger") {
@@ -258,12 +277,12 @@ class Pause {
   }
 
   std::string CompleteAsChallenger(const std::string& key, uint64_t token) const {
-    grpc::ClientContext context;
-    GiveUpAfter(kPatienceSeconds, &context);
     v1::CompleteResponse response;
     // Through the one that stood still.
-    const grpc::Status status = Stub(paused_)->Complete(
-        &context, CompleteFor(kNamespace, key, token, "by the challenger"), &response);
+    const grpc::Status status = UntilAnswered(kPatienceSeconds, [&](grpc::ClientContext* context) {
+      return Stub(paused_)->Complete(
+          context, CompleteFor(kNamespace, key, token, "by the challenger"), &response);
+    });
     return status.ok() ? "" : key + " cannot be completed: " + status.error_message();
   }
 
@@ -275,8 +294,7 @@ class Pause {
       grpc::ClientContext context;
       GiveUpAfter(kAskSeconds, &context);
       status = Stub(server)->Reserve(&context, request, response);
-      return status.error_code() != grpc::StatusCode::UNAVAILABLE &&
-             status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED;
+      return IsAnswered(status);
     });
     return status.error_message();
   }
@@ -287,6 +305,7 @@ class Pause {
   std::vector<Owner> owners_;
   std::vector<End> ends_;
   uint64_t fenced_ = 0;
+  uint64_t again_ = 0;
 };
 
 int Prove(const Settings& settings, const std::string& engine) {
@@ -295,6 +314,7 @@ int Prove(const Settings& settings, const std::string& engine) {
   Fleet fleet(kServers, store.flags());
   std::string wrong = fleet.StartAll();
   uint64_t fenced = 0;
+  uint64_t again = 0;
   for (uint64_t number = 0; wrong.empty() && tally.GoesOn(); ++number) {
     // Of two and of three in turn.
     const size_t servers = 2 + number % 2;
@@ -302,10 +322,11 @@ int Prove(const Settings& settings, const std::string& engine) {
                 "round" + std::to_string(number));
     wrong = pause.Run();
     fenced += pause.fenced();
+    again += pause.again();
     if (wrong.empty()) tally.Passed();
   }
   if (!wrong.empty()) tally.Failed(wrong);
-  std::printf("%" PRIu64 " late reports were fenced\n", fenced);
+  std::printf("%" PRIu64 " late reports were fenced; %" PRIu64 " were sent again\n", fenced, again);
   if (fenced == 0) tally.Failed("nothing was ever fenced");
   return tally.Summary("pauses across a lapse");
 }
