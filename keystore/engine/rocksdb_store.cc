@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "keystore/engine/durable_file.h"
+#include "keystore/engine/needed_keys.h"
 #include "keystore/engine/rocksdb_status.h"
 #include "keystore/engine/wal_reader.h"
 
@@ -168,20 +169,10 @@ absl::Status RocksDbStore::SetKeyIds(const std::vector<std::string>& ids) const 
 absl::Status RocksDbStore::CheckKeys(const std::vector<std::string>& lost_keys) const {
   absl::StatusOr<std::vector<std::string>> ids = KeyIds();
   if (!ids.ok()) return ids.status();
-  for (const std::string& id : *ids) {
-    const bool accepted = std::find(lost_keys.begin(), lost_keys.end(), id) != lost_keys.end();
-    if (accepted || sealer_->keys().Find(id).has_value()) continue;
-    return absl::FailedPreconditionError(absl::StrCat(
-        "answers in ", db_->GetName(), " are sealed with the key ", id, ", which is missing; put ",
-        id, ".key into the directory of --response_keys, or, if it is lost for good, add ", id,
-        " to --lost_response_keys: its answers cannot be replayed then, that they were given "
-        "stays known"));
-  }
-  const std::optional<SealKey> current = sealer_->keys().current();
-  if (!current.has_value() || std::find(ids->begin(), ids->end(), current->id) != ids->end()) {
-    return absl::OkStatus();
-  }
-  ids->emplace_back(current->id);
+  const auto missing = CheckNeededKeys(db_->GetName(), *ids, sealer_->keys(), lost_keys);
+  if (!missing.ok()) return missing.status();
+  if (!missing->has_value()) return absl::OkStatus();
+  ids->push_back(**missing);
   return SetKeyIds(*ids);
 }
 

@@ -24,6 +24,7 @@
 #include "keystore/engine/etcd/etcd_scan.h"
 #include "keystore/engine/etcd/etcd_sweep.h"
 #include "keystore/engine/etcd/etcd_worker.h"
+#include "keystore/engine/needed_keys.h"
 #include "keystore/engine/record_sealer.h"
 #include "keystore/engine/scan.h"
 #include "keystore/engine/throttle.h"
@@ -103,6 +104,8 @@ class EtcdEngine::Impl {
   absl::Status Begin() {
     if (absl::Status status = FindTxnOps(); !status.ok()) return status;
     if (absl::Status status = epoch_.Open(options_.now().latest); !status.ok()) return status;
+    // Also before what a loss has left is settled: that would be stored without what is sealed.
+    if (absl::Status status = CheckKeys(); !status.ok()) return status;
     batch_ = std::min({kMaxBatch, txn_ops_ - kNestedOps, (txn_ops_ - 1) / 2});
     if (epoch_.state().value.loss_open) {
       if (absl::Status status = SettleLoss(); !status.ok()) return status;
@@ -586,6 +589,30 @@ class EtcdEngine::Impl {
     LogOnce(kLogError, line);
   }
 
+  // Whether all keys are here that records may be sealed with, the current one among them from now
+  // on.
+  absl::Status CheckKeys() {
+    TxnRequest read;
+    etcdserverpb::RangeRequest* const range = read.add_success()->mutable_request_range();
+    range->set_key(layout_.NeededKey({}));
+    range->set_range_end(PrefixEnd(layout_.NeededKey({})));
+    const absl::StatusOr<TxnResponse> found = client_->ReadNow(std::move(read));
+    if (!found.ok()) return found.status();
+    std::vector<std::string> needed;
+    for (const KeyValue& key : found->responses(0).response_range().kvs()) {
+      needed.emplace_back(layout_.KeyIdOf(key.key()));
+    }
+    const auto missing = CheckNeededKeys(absl::StrCat("etcd below ", etcd_.prefix), needed,
+                                         sealer_->keys(), options_.lost_response_keys);
+    if (!missing.ok()) return missing.status();
+    if (!missing->has_value()) return absl::OkStatus();
+    TxnRequest remember;
+    // Nested, as all that we write: so it goes through when etcd is full, too.
+    AddPut(layout_.NeededKey(**missing), {},
+           remember.add_success()->mutable_request_txn()->mutable_success());
+    return client_->WriteNow(std::move(remember)).status();
+  }
+
   // What was PENDING before a loss may have gone on since: nobody knows.
   absl::Status SettleLoss() {
     const core::Now now = options_.now();
@@ -738,6 +765,8 @@ absl::StatusOr<std::unique_ptr<EtcdEngine>> EtcdEngine::Open(EngineOptions optio
   auto impl = std::make_unique<Impl>(std::move(options), std::move(etcd), *std::move(client),
                                      *std::move(sealer));
   if (absl::Status status = impl->Begin(); !status.ok()) {
+    // What is missing is here, and not there.
+    if (absl::IsFailedPrecondition(status)) return status;
     return absl::Status(status.code(),
                         absl::StrCat(std::string(status.message()),
                                      "; check --etcd_endpoints, and that etcd has a leader"));

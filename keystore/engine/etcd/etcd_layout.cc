@@ -68,6 +68,14 @@ std::string_view EtcdLayout::StoredKeyOfDue(std::string_view due_key) const {
   return due_key.size() < front ? std::string_view() : due_key.substr(front);
 }
 
+std::string EtcdLayout::NeededKey(std::string_view key_id) const {
+  return Join(prefix_, "k/", key_id);
+}
+
+std::string_view EtcdLayout::KeyIdOf(std::string_view needed_key) const {
+  return needed_key.substr(prefix_.size() + kKindBytes);
+}
+
 std::string EtcdLayout::EpochKey() const { return Join(prefix_, "epoch", {}); }
 
 core::Time DueTime(const core::Record& record) {

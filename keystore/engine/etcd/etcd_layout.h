@@ -4,11 +4,12 @@
 //                  "o/" stored-key                  a record that is PENDING or UNRESOLVED
 //                  "f/" stored-key                  any other record, or a tombstone
 //                  "x/" minutes stored-key          when to look at what is under "f/"
+//                  "k/" key-id                      a key that records may be sealed with
 //                  "epoch"                          one for the whole store
 //   stored-key:  codec/key_codec.h                 minutes := 8 bytes, highest first, since 1970
 //   value of "o/", "f/" := a record (codec/record_codec.h)
 //   tombstone := no bytes: the key was erased, and that has a version
-//   value of "x/" := no bytes
+//   value of "x/", "k/" := no bytes
 //   value of "epoch" := format token-base swept lost-before loss-open
 //     format := byte 1
 //     token-base := varint      swept, lost-before := varint, ms since 1970; 0: never
@@ -56,6 +57,10 @@ class EtcdLayout {
   std::pair<std::string, std::string> DueRange(core::Time now) const;
   // Empty where it is none.
   std::string_view StoredKeyOfDue(std::string_view due_key) const;
+
+  // Of a key that is needed; without an id, what all of them begin with.
+  std::string NeededKey(std::string_view key_id) const;
+  std::string_view KeyIdOf(std::string_view needed_key) const;
 
   std::string EpochKey() const;
 

@@ -13,6 +13,7 @@
 #include "keystore/core/transition.h"
 #include "keystore/engine/postgres/postgres_check.h"
 #include "keystore/engine/postgres/postgres_expiry.h"
+#include "keystore/engine/postgres/postgres_keys.h"
 #include "keystore/engine/postgres/postgres_loss.h"
 #include "keystore/engine/postgres/postgres_scan.h"
 #include "keystore/engine/scan.h"
@@ -88,6 +89,10 @@ absl::Status PostgresEngine::Prepare(Worker& first) {
   const auto facts = PrepareServer(**connection);
   if (!facts.ok()) return facts.status();
   if (absl::Status status = MigrateSchema(**connection); !status.ok()) return status;
+  // Also before what a loss has left is settled: that would be stored without what is sealed.
+  const absl::Status keys =
+      CheckResponseKeys(**connection, sealer_->keys(), engine_.lost_response_keys);
+  if (!keys.ok()) return keys;
   const absl::StatusOr<PostgresSession*> session = Ready(first);
   if (!session.ok()) return session.status();
   // Its tokens have to be covered by a floor that was read.

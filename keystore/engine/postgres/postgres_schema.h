@@ -11,6 +11,8 @@
 //   idempotency_records    key (key_codec.h), version, the version that it replaced, state,
 //                          when it can be looked at for removal (ms since 1970), record
 //
+//   idempotency_response_keys  only where a server has sealed (postgres_keys.h)
+//
 // A row of state 0 without a record names nothing: the key was erased (engine.h, Version).
 //
 // Thread safety: pure functions, but for the connection that they are given.

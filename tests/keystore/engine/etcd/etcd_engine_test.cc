@@ -34,8 +34,11 @@ using std::chrono_literals::operator""h;
 using std::chrono_literals::operator""min;
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 const core::Record* RecordIn(const ReadEntry& entry) {
   return std::get_if<core::Record>(&entry.stored);
@@ -734,6 +737,81 @@ TEST(EtcdEngineTest, DoesNotOpenWhatSomethingElseHasWritten) {
   fixture.Put(fixture.layout().EpochKey(), "something else");
   EXPECT_EQ(EtcdEngine::Open(fixture.options, fixture.etcd).status().code(),
             absl::StatusCode::kFailedPrecondition);
+}
+
+// --- Keys of sealed responses --------------------------------------------------------------------
+
+class SealedEtcdTest : public ::testing::Test {
+ protected:
+  SealedEtcdTest() { SealWith("k1"); }
+
+  void SealWith(const std::string& id) {
+    keys_.AddKey(id);
+    keys_.MakeCurrent(id);
+    fixture_.options.response_keys = keys_.options.engine.response_keys;
+  }
+  absl::Status TryOpen() { return EtcdEngine::Open(fixture_.options, fixture_.etcd).status(); }
+
+  // For its key files; no store is opened there.
+  RocksDbFixture keys_;
+  EtcdFixture fixture_;
+};
+
+TEST_F(SealedEtcdTest, RemembersAKeyBeforeAnythingIsSealedWithIt) {
+  fixture_.Open().reset();
+  EXPECT_THAT(fixture_.Keys(), ElementsAre("epoch", "k/k1"));
+  fixture_.Open().reset();
+  EXPECT_THAT(fixture_.Keys(), ElementsAre("epoch", "k/k1"));
+  SealWith("k2");
+  fixture_.Open().reset();
+  EXPECT_THAT(fixture_.Keys(), ElementsAre("epoch", "k/k1", "k/k2"));
+}
+
+TEST_F(SealedEtcdTest, DoesNotOpenWithoutAKeyThatItNeeds) {
+  Store(*fixture_.Open(), PayKey("a"), CompleteRecord());
+  SealWith("k2");
+  fixture_.Open().reset();
+  keys_.RemoveKey("k1");
+  const absl::Status refused = TryOpen();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("k1.key"), HasSubstr("--lost_response_keys"),
+                    Not(HasSubstr("--etcd_endpoints"))));
+  // As little as without any.
+  fixture_.options.response_keys.clear();
+  EXPECT_TRUE(absl::IsFailedPrecondition(TryOpen()));
+  fixture_.options.lost_response_keys = {"k2"};
+  EXPECT_TRUE(absl::IsFailedPrecondition(TryOpen()));
+
+  fixture_.options.lost_response_keys = {"k2", "k1"};
+  const auto engine = fixture_.Open();
+  ASSERT_NE(engine, nullptr);
+  const ReadEntry entry = ReadOne(*engine, PayKey("a"));
+  ASSERT_NE(RecordIn(entry), nullptr);
+  EXPECT_TRUE(RecordIn(entry)->response.body_omitted);
+}
+
+TEST_F(SealedEtcdTest, SettlesNoLossWithoutAKeyThatItNeeds) {
+  Store(*fixture_.Open(), PayKey("a"), PendingRecord(1));
+  const auto found = fixture_.client().ReadNow([&] {
+    etcdserverpb::TxnRequest read;
+    AddRangeOne(fixture_.layout().EpochKey(), &read);
+    return read;
+  }());
+  ASSERT_TRUE(found.ok()) << found.status();
+  auto value = DecodeEpochValue(KeyAt(*found, 0)->value());
+  ASSERT_TRUE(value.has_value());
+  value->lost_before = kStart;
+  value->loss_open = true;
+  fixture_.Put(fixture_.layout().EpochKey(), EncodeEpochValue(*value));
+  keys_.RemoveKey("k1");
+  SealWith("k2");
+  EXPECT_TRUE(absl::IsFailedPrecondition(TryOpen()));
+  keys_.AddKey("k1");
+  const auto engine = fixture_.Open();
+  ASSERT_NE(engine, nullptr);
+  EXPECT_EQ(RecordIn(ReadOne(*engine, PayKey("a")))->state, core::State::kUnresolved);
+  EXPECT_TRUE(fixture_.surroundings().Logged(kLogWarning, "1 operations that were pending"));
 }
 
 TEST(EtcdEngineTest, SaysWhatIsWrongWithItsOptions) {

@@ -187,6 +187,91 @@ TEST_F(PostgresTest, ADatabaseThatWasRestoredFromADumpHasLostWhatCameAfter) {
   EXPECT_EQ(StateOf(ReadOne(*engine, PayKey("later"))), core::State::kPending);
 }
 
+// --- Keys of sealed responses --------------------------------------------------------------------
+
+class SealedPostgresTest : public PostgresTest {
+ protected:
+  SealedPostgresTest() {
+    fixture_.options.random_bytes = keys_.options.engine.random_bytes;
+    SealWith("k1");
+  }
+
+  void SealWith(const std::string& id) {
+    keys_.AddKey(id);
+    keys_.MakeCurrent(id);
+    fixture_.options.response_keys = keys_.options.engine.response_keys;
+  }
+  std::string Needed() {
+    return fixture_.Sql("SELECT string_agg(id, ' ' ORDER BY id) FROM idempotency_response_keys");
+  }
+
+  // For its key files; no store is opened there.
+  RocksDbFixture keys_;
+};
+
+TEST_F(SealedPostgresTest, RemembersAKeyBeforeAnythingIsSealedWithIt) {
+  ASSERT_NE(fixture_.Open(), nullptr);
+  EXPECT_EQ(Needed(), "k1");
+  ASSERT_NE(fixture_.Open(), nullptr);
+  EXPECT_EQ(Needed(), "k1");
+  SealWith("k2");
+  ASSERT_NE(fixture_.Open(), nullptr);
+  EXPECT_EQ(Needed(), "k1 k2");
+}
+
+TEST_F(SealedPostgresTest, DoesNotOpenWithoutAKeyThatItNeeds) {
+  Store(*fixture_.Open(), PayKey("a"), CompleteRecord());
+  SealWith("k2");
+  ASSERT_NE(fixture_.Open(), nullptr);
+  keys_.RemoveKey("k1");
+  const absl::Status refused = fixture_.TryOpen();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+  EXPECT_THAT(refused.ToString(), HasSubstr("k1.key"));
+  EXPECT_THAT(refused.ToString(), HasSubstr("--lost_response_keys"));
+  // As little as without any.
+  fixture_.options.response_keys.clear();
+  EXPECT_EQ(fixture_.TryOpen().code(), absl::StatusCode::kFailedPrecondition);
+  fixture_.options.lost_response_keys = {"k2"};
+  EXPECT_EQ(fixture_.TryOpen().code(), absl::StatusCode::kFailedPrecondition);
+
+  fixture_.options.lost_response_keys = {"k2", "k1"};
+  const auto engine = fixture_.Open();
+  ASSERT_NE(engine, nullptr);
+  const ReadEntry entry = ReadOne(*engine, PayKey("a"));
+  ASSERT_EQ(StateOf(entry), core::State::kComplete);
+  EXPECT_TRUE(std::get<core::Record>(entry.stored).response.body_omitted);
+}
+
+TEST_F(SealedPostgresTest, SettlesNoLossWithoutAKeyThatItNeeds) {
+  Store(*fixture_.Open(), PayKey("a"), PendingRecord(1));
+  fixture_.Sql("UPDATE idempotency_meta SET origin = '1/2/3'");
+  keys_.RemoveKey("k1");
+  SealWith("k2");
+  EXPECT_EQ(fixture_.TryOpen().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(fixture_.Sql("SELECT state FROM idempotency_records"), "1");
+  keys_.AddKey("k1");
+  const auto engine = fixture_.Open();
+  ASSERT_NE(engine, nullptr);
+  EXPECT_EQ(StateOf(ReadOne(*engine, PayKey("a"))), core::State::kUnresolved);
+}
+
+TEST_F(SealedPostgresTest, SeveralMayBeginToSealAtOnce) {
+  // Tables of before the keys were remembered.
+  const std::string directory = std::exchange(fixture_.options.response_keys, "");
+  ASSERT_NE(fixture_.Open(), nullptr);
+  EXPECT_EQ(fixture_.Sql("SELECT to_regclass('idempotency_response_keys') IS NULL"), "t");
+  fixture_.options.response_keys = directory;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      const absl::Status status = fixture_.TryOpen();
+      EXPECT_TRUE(status.ok()) << status;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(Needed(), "k1");
+}
+
 class PostgresRestored : public PostgresTest {
  protected:
   // Puts a copy of the records in their place, as a dump would, while engines have the database

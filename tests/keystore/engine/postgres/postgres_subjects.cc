@@ -14,7 +14,15 @@ namespace {
 
 class PostgresSubject final : public Subject {
  public:
-  PostgresSubject() : engine_(fixture_.Open()) {}
+  explicit PostgresSubject(bool sealed) {
+    if (sealed) {
+      keys_.AddKey("k1");
+      keys_.MakeCurrent("k1");
+      fixture_.options.response_keys = keys_.options.engine.response_keys;
+      fixture_.options.random_bytes = keys_.options.engine.random_bytes;
+    }
+    engine_ = fixture_.Open();
+  }
   Engine& engine() override { return *engine_; }
   void Destroy() override { engine_.reset(); }
   void Reopen() override {
@@ -31,6 +39,8 @@ class PostgresSubject final : public Subject {
   }
 
  private:
+  // For its key files; no store is opened there.
+  RocksDbFixture keys_;
   PostgresFixture fixture_;
   std::unique_ptr<PostgresEngine> engine_;
   int planted_ = 0;
@@ -39,11 +49,15 @@ class PostgresSubject final : public Subject {
 }  // namespace
 
 const std::vector<SubjectKind>& AllSubjects() {
-  static const auto& subjects =
-      *new std::vector<SubjectKind>{{.name = "Postgres",
-                                     .make = [] { return std::make_unique<PostgresSubject>(); },
-                                     .durable = true,
-                                     .can_hold_unreadable = true}};
+  static const auto& subjects = *new std::vector<SubjectKind>{
+      {.name = "Postgres",
+       .make = [] { return std::make_unique<PostgresSubject>(false); },
+       .durable = true,
+       .can_hold_unreadable = true},
+      {.name = "PostgresSealed",
+       .make = [] { return std::make_unique<PostgresSubject>(true); },
+       .durable = true,
+       .can_hold_unreadable = true}};
   return subjects;
 }
 
