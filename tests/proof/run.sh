@@ -61,7 +61,7 @@ TEXT
 by_name() {
   cat <<TEXT
 etcd_kills_in_time  $BIN/idempotency_etcd_kills --seed=$seed --floor=20
-postgres_failovers  $BIN/idempotency_postgres_failovers --seed=$seed --floor=6
+postgres_failovers  $BIN/idempotency_postgres_failovers --seed=$seed --floor=2
 postgres_failovers_control $BIN/idempotency_postgres_failovers --seed=$seed --control
 paused_etcd         $BIN/idempotency_paused_replica --engine=etcd --seed=$seed --floor=12
 paused_postgres     $BIN/idempotency_paused_replica --engine=postgres --seed=$seed --floor=12
