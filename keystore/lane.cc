@@ -10,9 +10,10 @@ namespace idempotency::keystore {
 namespace {
 
 // Lapses reported, records reclaimed and looked at again in one batch, so that a burst of them
-// delays no command for long. An outage ends leases by the hundred thousand.
+// delays no command for long. An outage ends leases by the hundred thousand: beside callers it is
+// as many as those are, so that lapses keep up with the Reserves that they come from.
 constexpr size_t kMaxLapsesAtOnce = 256;
-constexpr size_t kMaxLapsesBesideOthers = 32;
+constexpr size_t kMinLapsesBesideCallers = 32;
 constexpr size_t kMaxReclaimedAtOnce = 256;
 constexpr size_t kMaxLooksAtOnce = 256;
 // Where some have sent much and others are about, batches are smaller, and the others sooner in
@@ -273,7 +274,8 @@ void Lane::FillBatch(core::Time now, std::vector<PendingCommandPtr>* late) {
   // A long line behind one Resolve would be moved through here with every batch.
   const auto is_full = [&] { return BatchIsFull() || held_back.size() >= batch_limit_; };
   for (; !ready_.empty() && !is_full(); ++taken) take(ready_.Pop());
-  for (; !queue_.empty() && !is_full(); ++taken) take(queue_.Pop());
+  callers_in_batch_ = 0;
+  for (; !queue_.empty() && !is_full(); ++taken, ++callers_in_batch_) take(queue_.Pop());
   shared_->queued -= taken;
   if (queue_.empty()) {
     drain_rate_.OnEmptied();
@@ -486,6 +488,8 @@ void Lane::ReportLapse(const core::Key& key, const Slot& slot) {
   ended_leases_.erase(key);
   const core::Record& record = *slot.lapsed;
   if (!slot.dirty) {
+    // No timer comes by for them any more.
+    WakeAll(waiters_.TakeKey(key));
     shared_->tenants.SetOpen(key, IsOpen(&record));
     NoteUnresolved(key, record);
     if (core::IsSet(record.forget_time)) reclaimable_.Set(key, record.forget_time);
@@ -549,7 +553,9 @@ void Lane::Park(Stepped stepped, core::Time server_time) {
     return Answer(std::move(stepped.command), std::move(stepped.answer), server_time);
   }
   // Another replica may hold the lease: its end wakes the waiter all the same.
-  leases_.Set(stepped.command->request.key, InProgress(stepped.answer)->lease_expire_time);
+  const core::Time lease_end = InProgress(stepped.answer)->lease_expire_time;
+  leases_.Set(stepped.command->request.key, lease_end);
+  awaited_leases_.Set(stepped.command->request.key, lease_end);
   stepped.command->has_waited = true;
   ++shared_->waiters;
   waiters_.Add(std::move(stepped.command));
@@ -601,24 +607,40 @@ void Lane::RunErrands(Errands errands) {
 
 void Lane::RunDueTimers() {
   const core::Now now = shared_->Now();
-  const size_t most = LapsesAtOnce();
-  const size_t more = most - std::min(most, ended_leases_.size());
-  for (const core::Key& key : leases_.TakeDue(now.earliest, more)) {
-    // First, since who is woken may acquire the key.
-    LookAtLapse(key);
-    WakeAll(waiters_.TakeKey(key));
+  // However many others have ended before them.
+  for (const core::Key& key : awaited_leases_.TakeDue(now.earliest, SIZE_MAX)) {
+    const std::optional<core::Time> end = leases_.EndOf(key);
+    if (end.has_value() && *end <= now.earliest) {
+      leases_.Erase(key);
+      SeeLeaseEnd(key);
+    } else if (end.has_value() && waiters_.CountOf(key) > 0) {
+      awaited_leases_.Set(key, *end);
+    }
   }
-  // A part of them for every batch, until there is no more.
+  const bool has_callers = HasCallers();
+  const size_t most = has_callers
+                          ? std::clamp(callers_in_batch_, kMinLapsesBesideCallers, kMaxLapsesAtOnce)
+                          : kMaxLapsesAtOnce;
+  const size_t more = most - std::min(most, ended_leases_.size());
+  for (const core::Key& key : leases_.TakeDue(now.earliest, more)) SeeLeaseEnd(key);
+  // Beside callers a part of them for every batch, until there is no more; else the timer comes
+  // again, so that whoever runs the lane gets away, and a server that drains ends.
   const std::optional<core::Time> next = leases_.NextDue();
-  lapsing_ = next.has_value() && *next <= now.earliest;
+  lapsing_ = has_callers && next.has_value() && *next <= now.earliest;
   std::vector<PendingCommandPtr> due = waiters_.TakeDue(now.latest);
   for (PendingCommandPtr& command : due) command->wait_until = core::Time{};
   WakeAll(std::move(due));
 }
 
-size_t Lane::LapsesAtOnce() const {
+bool Lane::HasCallers() const {
   absl::MutexLock lock(&mutex_);
-  return queue_.empty() ? kMaxLapsesAtOnce : kMaxLapsesBesideOthers;
+  return !queue_.empty();
+}
+
+void Lane::SeeLeaseEnd(const core::Key& key) {
+  // First, since who is woken may acquire the key.
+  LookAtLapse(key);
+  WakeAll(waiters_.TakeKey(key));
 }
 
 // Reads the record that has lapsed: what is reported is what is stored, not what was planned.

@@ -181,7 +181,8 @@ class Lane {
   void RunErrands(Errands errands);
   void RunDueTimers();
   void SweepDue();
-  size_t LapsesAtOnce() const;
+  bool HasCallers() const;
+  void SeeLeaseEnd(const core::Key& key);
   void LookAtLapse(const core::Key& key);
   void LookAtUnresolved(const core::Key& key);
   void SeeToLapse(const core::Key& key, const core::Answer& answer, core::Time now);
@@ -232,6 +233,8 @@ class Lane {
   std::vector<Delivery> deliveries_;
   Waiters waiters_;
   OpenLeases leases_;
+  // Those of them that somebody waits for; one may have moved since, or nobody wait any more.
+  OpenLeases awaited_leases_;
   // Those of them that have ended, and are being read to see what became of the operation.
   absl::flat_hash_set<core::Key, KeyHash> ended_leases_;
   // When open records can go.
@@ -240,8 +243,10 @@ class Lane {
   OpenLeases unresolved_looks_;
   // More of them may be due than the last batch took.
   bool sweeping_ = false;
-  // Leases have ended that are still to be looked at.
+  // Leases have ended that are still to be looked at, some with each batch.
   bool lapsing_ = false;
+  // Of the last batch, those that came out of the queue.
+  size_t callers_in_batch_ = 0;
   DrainRate drain_rate_;
 
   std::atomic<size_t> pending_{0};

@@ -18,6 +18,12 @@ bool OpenLeases::Erase(const core::Key& key) {
   return true;
 }
 
+std::optional<core::Time> OpenLeases::EndOf(const core::Key& key) const {
+  const auto entry = ends_.find(key);
+  if (entry == ends_.end()) return std::nullopt;
+  return entry->second->first;
+}
+
 std::vector<core::Key> OpenLeases::TakeDue(core::Time now, size_t limit) {
   std::vector<core::Key> due;
   while (due.size() < limit && !by_end_.empty() && by_end_.begin()->first <= now) {

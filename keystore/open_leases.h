@@ -24,6 +24,8 @@ class OpenLeases {
   // False where nothing was known of it.
   bool Erase(const core::Key& key);
   bool Contains(const core::Key& key) const { return ends_.contains(key); }
+  // Nothing where it is not known.
+  std::optional<core::Time> EndOf(const core::Key& key) const;
 
   // At most `limit` keys whose leases have ended, the oldest first; they are known no longer.
   std::vector<core::Key> TakeDue(core::Time now, size_t limit);
