@@ -16,7 +16,7 @@
 //   - What fails is no error of the store: this log gets no more zeros, and grows as it would
 //     without them.
 //   - A log that is closed is cut to what was written. A crash leaves the zeros behind the records,
-//     where RocksDB skips them: no record begins with one.
+//     where RocksDB skips them: no record has a header of zeros.
 //
 // An error of writing back is told to each handle that has the file open (Linux 4.13 and later), so
 // that a sync of zeros takes none away from the sync of a commit.

@@ -75,8 +75,9 @@ void SetDefaults(RocksDbOptions& options) {
 // None where it would bring the volume near to where new keys are refused.
 LogAheadOptions LogAheadOf(const RocksDbOptions& options) {
   const EngineOptions& engine = options.engine;
-  const uint64_t wanted = engine.min_free_bytes + kLogAheadsOfRoom * engine.log_ahead_bytes;
-  return {.bytes = engine.log_ahead_bytes,
+  const uint64_t bytes = std::min<uint64_t>(engine.log_ahead_bytes, engine.memtable_bytes / 4);
+  const uint64_t wanted = engine.min_free_bytes + kLogAheadsOfRoom * bytes;
+  return {.bytes = bytes,
           .has_room = [free_bytes = options.free_bytes,
                        wanted] { return free_bytes().value_or(UINT64_MAX) >= wanted; },
           .log = engine.log};
