@@ -76,6 +76,7 @@ WHERE name = 'synchronous_commit')";
 
 constexpr char kTimeline[] =
     "SELECT ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::int8";
+constexpr char kCluster[] = "SELECT system_identifier::int8 FROM pg_control_system()";
 
 constexpr std::string_view kUndefinedTable = "42P01";
 constexpr std::string_view kInsufficientPrivilege = "42501";
@@ -150,13 +151,26 @@ absl::StatusOr<PostgresFacts> PrepareServer(PgConnection& connection) {
   if (!kept.ok()) return ToStatus(*kept.failure, "cannot set up a session");
   PostgresFacts facts{.version = std::string(*setting(0)),
                       .synchronous_standbys = std::string(setting(5).value_or(""))};
-  // Only PostgreSQL itself has timelines.
-  if (const PgReply timeline = connection.Execute(kTimeline); timeline.ok()) {
-    facts.timeline = timeline.result.Int(0, 0);
-  } else if (!connection.alive()) {
-    return ToStatus(*timeline.failure, "cannot ask for the timeline");
-  }
+  const absl::StatusOr<PostgresPlace> place = ReadPlace(connection);
+  if (!place.ok()) return place.status();
+  facts.place = *place;
   return facts;
+}
+
+absl::StatusOr<PostgresPlace> ReadPlace(PgConnection& connection) {
+  PostgresPlace place;
+  const PgReply timeline = connection.Execute(kTimeline);
+  if (timeline.ok()) place.timeline = timeline.result.Int(0, 0);
+  if (!connection.alive()) return ToStatus(*timeline.failure, "cannot ask for the timeline");
+  const PgReply cluster = connection.Execute(kCluster);
+  if (cluster.ok()) place.cluster = cluster.result.Int(0, 0);
+  if (!connection.alive()) return ToStatus(*cluster.failure, "cannot ask for the cluster");
+  return place;
+}
+
+bool HasTables(PgConnection& connection) {
+  const absl::StatusOr<std::optional<int64_t>> version = StoredVersion(connection);
+  return version.ok() && version->has_value();
 }
 
 absl::Status CheckSchema(PgConnection& connection) {

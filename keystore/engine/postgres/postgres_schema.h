@@ -30,11 +30,18 @@ namespace idempotency::keystore {
 
 inline constexpr int64_t kPostgresSchemaVersion = 1;
 
+// Which server it is, as far as it tells: others but PostgreSQL itself do not.
+struct PostgresPlace {
+  // A number that it has in common with its standbys, and with nobody else; zero: not told.
+  int64_t cluster = 0;
+  // Rises with every promotion in the cluster; zero: not told.
+  int64_t timeline = 0;
+};
+
 // What the server said of itself when the connection was made.
 struct PostgresFacts {
   std::string version;
-  // Rises with every promotion; zero where the server does not tell.
-  int64_t timeline = 0;
+  PostgresPlace place;
   // The standbys that a commit waits for, as set; empty: it waits for none.
   std::string synchronous_standbys;
 };
@@ -46,6 +53,11 @@ absl::Status ToStatus(const PgFailure& failure, const std::string& what);
 // FAILED_PRECONDITION, with what to do about it, where a commit would not be durable or the
 // session does not take writes.
 absl::StatusOr<PostgresFacts> PrepareServer(PgConnection& connection);
+
+// Without setting or asserting anything.
+absl::StatusOr<PostgresPlace> ReadPlace(PgConnection& connection);
+// Whether there are tables of ours, of whatever version, as far as can be seen.
+bool HasTables(PgConnection& connection);
 
 // Creates the tables or brings them to kPostgresSchemaVersion. Several processes may do so at
 // once. FAILED_PRECONDITION where they are of a newer version, or must not be created.

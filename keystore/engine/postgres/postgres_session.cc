@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "keystore/core/limits.h"
 
 namespace idempotency::keystore {
@@ -151,8 +152,8 @@ bool IsUnknown(std::string_view sqlstate) {
   return sqlstate.empty() || sqlstate == "40003" || sqlstate.substr(0, 3) == "57P";
 }
 
-// What LookOver says of a server on an older timeline than one that was seen.
-bool IsLeftBehind(const absl::Status& status) { return absl::IsAborted(status); }
+// What LookOver says of a server that is not the one, where another host may be.
+bool IsAnother(const absl::Status& status) { return absl::IsAborted(status); }
 
 // It does not take writes any more: it is not the primary now.
 bool IsReadOnly(std::string_view sqlstate) { return sqlstate == "25006"; }
@@ -161,23 +162,41 @@ bool IsReadOnly(std::string_view sqlstate) { return sqlstate == "25006"; }
 
 // --- Opening -------------------------------------------------------------------------------------
 
+void SessionShared::Note(const PostgresPlace& place) {
+  int64_t none = 0;
+  if (place.cluster != 0) cluster.compare_exchange_strong(none, place.cluster);
+  if (!IsOurs(place)) return;
+  int64_t known = timeline.load();
+  while (known < place.timeline && !timeline.compare_exchange_weak(known, place.timeline)) {
+  }
+}
+
 absl::StatusOr<std::unique_ptr<PostgresSession>> PostgresSession::Open(
     const SessionOptions& options, SessionShared* shared, SlotName* slot) {
   auto session = Connect(options.uri, options.connection, shared);
   // The first that takes writes may be an old primary that has come back. The new one is another.
-  const size_t hosts = PgConnection::HostsNamed(options.uri);
-  for (size_t i = 0; hosts > 1 && i < hosts && IsLeftBehind(session.status()); ++i) {
-    PgOptions one = options.connection;
-    one.only_host = i;
-    auto other = Connect(options.uri, one, shared);
-    if (other.ok()) session = std::move(other);
-  }
-  if (IsLeftBehind(session.status())) return absl::UnavailableError(session.status().message());
+  if (IsAnother(session.status())) session = ConnectToAnother(options, shared, session.status());
   if (!session.ok()) return session.status();
   absl::Status status = (*session)->PrepareStatements();
   if (status.ok()) status = (*session)->TakeSlot(slot);
   if (!status.ok()) return status;
   return session;
+}
+
+absl::StatusOr<std::unique_ptr<PostgresSession>> PostgresSession::ConnectToAnother(
+    const SessionOptions& options, SessionShared* shared, const absl::Status& first) {
+  std::vector<std::string> failures{std::string(first.message())};
+  const size_t hosts = PgConnection::HostsNamed(options.uri);
+  for (size_t i = 0; hosts > 1 && i < hosts; ++i) {
+    PgOptions one = options.connection;
+    one.only_host = i;
+    auto session = Connect(options.uri, one, shared);
+    if (session.ok()) return session;
+    std::string failure(session.status().message());
+    // The first is asked again.
+    if (failure != failures[0]) failures.push_back(std::move(failure));
+  }
+  return absl::UnavailableError(absl::StrJoin(failures, "; "));
 }
 
 absl::StatusOr<std::unique_ptr<PostgresSession>> PostgresSession::Connect(const std::string& uri,
@@ -194,16 +213,20 @@ absl::Status PostgresSession::LookOver() {
   absl::StatusOr<PostgresFacts> facts = PrepareServer(*connection_);
   if (!facts.ok()) return facts.status();
   facts_ = *std::move(facts);
-  int64_t known = shared_->timeline.load();
-  while (known < facts_.timeline &&
-         !shared_->timeline.compare_exchange_weak(known, facts_.timeline)) {
+  if (shared_->IsLeftBehind(facts_.place)) {
+    return absl::AbortedError(absl::StrCat(connection_->Peer().host, " is on timeline ",
+                                           facts_.place.timeline,
+                                           ", and another was promoted to timeline ",
+                                           shared_->timeline.load(), ": it has been left behind"));
   }
-  if (facts_.timeline < known) {
-    return absl::AbortedError(absl::StrCat("this server is on timeline ", facts_.timeline,
-                                           ", and another was promoted ", "to timeline ", known,
-                                           ": it has been left behind"));
+  if (absl::Status status = CheckSchema(*connection_); !status.ok()) {
+    if (shared_->IsOurs(facts_.place)) return status;
+    return absl::AbortedError(absl::StrCat(
+        connection_->Peer().host, " is of another cluster: ", std::string(status.message())));
   }
-  return CheckSchema(*connection_);
+  // Not before: a server without our tables would shut out the one that has them.
+  shared_->Note(facts_.place);
+  return absl::OkStatus();
 }
 
 absl::Status PostgresSession::PrepareStatements() {

@@ -104,6 +104,19 @@ struct SessionOptions {
 
 // What the sessions of one engine know together.
 struct SessionShared {
+  // Keeps where the first server is that has our tables, and of its cluster the highest timeline.
+  void Note(const PostgresPlace& place);
+  // Only then do their timelines tell anything.
+  bool IsOurs(const PostgresPlace& place) const {
+    const int64_t known = cluster.load(std::memory_order_relaxed);
+    return known == 0 || place.cluster == 0 || place.cluster == known;
+  }
+  bool IsLeftBehind(const PostgresPlace& place) const {
+    return IsOurs(place) && place.timeline < timeline.load(std::memory_order_relaxed);
+  }
+
+  // Zero: none is known.
+  std::atomic<int64_t> cluster{0};
   // The highest there was: who is on a lower one has been left behind.
   std::atomic<int64_t> timeline{0};
   // The highest token floor that was read or made.
@@ -132,8 +145,11 @@ class PostgresSession {
                                                                SessionShared* shared,
                                                                SlotName* slot);
 
-  // False: open another. It has broken, lost its slot, or used up its versions.
-  bool usable() const { return usable_ && connection_->alive(); }
+  // False: open another. It has broken, lost its slot, used up its versions, or is on a server that
+  // another session has found to be left behind.
+  bool usable() const {
+    return usable_ && connection_->alive() && !shared_->IsLeftBehind(facts_.place);
+  }
   int64_t epoch() const { return epoch_; }
   PgConnection& connection() { return *connection_; }
 
@@ -173,6 +189,9 @@ class PostgresSession {
   static absl::StatusOr<std::unique_ptr<PostgresSession>> Connect(const std::string& uri,
                                                                   const PgOptions& options,
                                                                   SessionShared* shared);
+  // To one of the hosts by itself, where the first that takes writes was not the one.
+  static absl::StatusOr<std::unique_ptr<PostgresSession>> ConnectToAnother(
+      const SessionOptions& options, SessionShared* shared, const absl::Status& first);
   PostgresSession(std::unique_ptr<PgConnection> connection, SessionShared* shared)
       : connection_(std::move(connection)), shared_(shared) {}
 

@@ -711,6 +711,19 @@ TEST_F(PostgresExpiry, ManyGoInBatches) {
 // Each has a server of its own, which it may end.
 class PostgresOutage : public ::testing::Test {
  protected:
+  // The same database on each of the servers, which stand in this order.
+  std::string UriOf(const std::vector<const PostgresServer*>& servers) const {
+    std::string hosts;
+    std::string ports;
+    for (const PostgresServer* const server : servers) {
+      const char* const comma = hosts.empty() ? "" : ",";
+      hosts += comma + std::string("127.0.0.1");
+      ports += comma + std::to_string(server->port());
+    }
+    return "host=" + hosts + " port=" + ports +
+           " user=postgres dbname=postgres options='-csearch_path=" + fixture_.schema() + "'";
+  }
+
   PostgresServer server_;
   PostgresFixture fixture_{&server_};
 };
@@ -805,10 +818,7 @@ TEST_F(PostgresOutage, ACommitThatDidNotReachItsStandbyIsUnknown) {
 
 TEST_F(PostgresOutage, GoesOnWithTheStandbyThatWasPromoted) {
   PostgresServer standby(server_, "standby");
-  const std::string schema = fixture_.schema();
-  fixture_.postgres.uri = "host=127.0.0.1,127.0.0.1 port=" + std::to_string(server_.port()) + "," +
-                          std::to_string(standby.port()) +
-                          " user=postgres dbname=postgres options='-csearch_path=" + schema + "'";
+  fixture_.postgres.uri = UriOf({&server_, &standby});
   server_.Sql("ALTER SYSTEM SET synchronous_standby_names = 'standby'");
   server_.Sql("SELECT pg_reload_conf()");
   const auto engine = fixture_.Open();
@@ -836,6 +846,52 @@ TEST_F(PostgresOutage, GoesOnWithTheStandbyThatWasPromoted) {
   const absl::Status status = Read(*engine, {PayKey("more")}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(status.ToString(), HasSubstr("left behind"));
+  // And why it was not the other.
+  EXPECT_THAT(status.ToString(), HasSubstr("port " + std::to_string(standby.port())));
+}
+
+// The old primary was cut off from its standby, and not from us.
+TEST_F(PostgresOutage, ASessionOnAnOldPrimaryIsGivenUpWhereAnotherHasFoundTheNewOne) {
+  PostgresServer standby(server_, "standby");
+  Store(*fixture_.Open(), PayKey("a"), PendingRecord(1));
+  SlotName slot;
+  const auto old = fixture_.OpenSession(&slot);
+  ASSERT_NE(old, nullptr);
+  std::string written = server_.Sql("SELECT pg_current_wal_lsn()");
+  written.pop_back();
+  ASSERT_TRUE(BecomesTrue([&] {
+    return standby.Sql("SELECT pg_last_wal_replay_lsn() >= '" + written + "'") == "t\n";
+  }));
+  standby.Promote();
+  EXPECT_TRUE(old->usable());
+  fixture_.postgres.uri = UriOf({&standby});
+  SlotName other_slot;
+  const auto other = fixture_.OpenSession(&other_slot);
+  ASSERT_NE(other, nullptr);
+  EXPECT_TRUE(other->usable());
+  EXPECT_FALSE(old->usable());
+}
+
+// A cluster of its own, in which there was a promotion, and none of our tables.
+class PostgresOfAnotherCluster : public PostgresOutage {
+ protected:
+  PostgresOfAnotherCluster() {
+    foreign_.Promote();
+    foreign_.Sql("CREATE SCHEMA " + fixture_.schema());
+  }
+
+  PostgresServer foreign_primary_;
+  PostgresServer foreign_{foreign_primary_, "standby"};
+};
+
+TEST_F(PostgresOfAnotherCluster, DoesNotShutOutTheOneThatHasTheTables) {
+  fixture_.postgres.uri = UriOf({&server_, &foreign_});
+  const auto engine = fixture_.Open();
+  Store(*engine, PayKey("a"), PendingRecord(1));
+  server_.Kill();
+  EXPECT_FALSE(Read(*engine, {PayKey("a")}).ok());
+  server_.Start();
+  EXPECT_EQ(StateOf(ReadOne(*engine, PayKey("a"))), core::State::kPending);
 }
 
 }  // namespace
