@@ -333,11 +333,16 @@ size_t PgConnection::HostsNamed(const std::string& uri) { return HostsOf(uri).si
 
 // --- Finding -------------------------------------------------------------------------------------
 
-// One host, asked for a session that takes writes, and for any where it refuses that.
+// One host, asked for a session that takes writes, and where it refuses that, perhaps for any.
 class PgConnection::Candidate {
  public:
-  Candidate(const std::string* uri, const PgOptions& options, const Named& named, Host host)
-      : uri_(uri), options_(options), named_(named), host_(std::move(host)) {
+  Candidate(const std::string* uri, const PgOptions& options, const Named& named, Host host,
+            bool any_will_do)
+      : uri_(uri),
+        options_(options),
+        named_(named),
+        host_(std::move(host)),
+        any_will_do_(any_will_do) {
     options_.takes_writes = true;
     Begin();
   }
@@ -387,6 +392,7 @@ class PgConnection::Candidate {
     connected_ = std::move(connected);
     if (connected_.ok() || !options_.takes_writes) return;
     refusal_ = connected_.status();
+    if (!any_will_do_) return;
     options_.takes_writes = false;
     Begin();
   }
@@ -395,6 +401,7 @@ class PgConnection::Candidate {
   PgOptions options_;
   const Named named_;
   const Host host_;
+  const bool any_will_do_;
   RawConnection raw_;
   PostgresPollingStatusType next_ = PGRES_POLLING_WRITING;
   absl::Status refusal_;
@@ -405,17 +412,45 @@ PgConnection::Found PgConnection::Find(const std::string& uri, const PgOptions& 
                                        const PgTimer& until) {
   if (Parsed(uri) == nullptr) return {.takes_writes = NoSuchUri(), .connection = NoSuchUri()};
   const Named named = NamedBy(uri);
-  std::vector<std::unique_ptr<Candidate>> candidates;
+  Candidates candidates;
   for (Host& host : HostsOf(uri)) {
-    candidates.push_back(std::make_unique<Candidate>(&uri, options, named, std::move(host)));
+    candidates.push_back(std::make_unique<Candidate>(&uri, options, named, std::move(host), true));
   }
-  const auto is_enough = [&candidates] {
+  GoOnWith(candidates, until, [](const Candidates& all) {
     const auto takes = [](const auto& one) { return one->takes_writes(); };
-    const auto settled = [](const auto& one) { return one->is_settled(); };
-    return std::any_of(candidates.begin(), candidates.end(), takes) ||
-           std::all_of(candidates.begin(), candidates.end(), settled);
-  };
-  while (!is_enough()) {
+    return std::any_of(all.begin(), all.end(), takes) || AreSettled(all);
+  });
+  return BestOf(candidates);
+}
+
+std::vector<absl::StatusOr<std::unique_ptr<PgConnection>>> PgConnection::ConnectToEach(
+    const std::string& uri, const PgOptions& options, const PgTimer& until) {
+  std::vector<absl::StatusOr<std::unique_ptr<PgConnection>>> connections;
+  if (Parsed(uri) == nullptr) {
+    connections.emplace_back(NoSuchUri());
+    return connections;
+  }
+  const Named named = NamedBy(uri);
+  Candidates candidates;
+  for (Host& host : HostsOf(uri)) {
+    candidates.push_back(std::make_unique<Candidate>(&uri, options, named, std::move(host), false));
+  }
+  GoOnWith(candidates, until, AreSettled);
+  for (const auto& one : candidates) {
+    one->GiveUp();
+    connections.push_back(std::move(one->connected()));
+  }
+  return connections;
+}
+
+bool PgConnection::AreSettled(const Candidates& candidates) {
+  return std::all_of(candidates.begin(), candidates.end(),
+                     [](const auto& one) { return one->is_settled(); });
+}
+
+void PgConnection::GoOnWith(const Candidates& candidates, const PgTimer& until,
+                            bool (*is_enough)(const Candidates&)) {
+  while (!is_enough(candidates)) {
     std::vector<pollfd> fds;
     for (const auto& one : candidates) fds.push_back(one->Waits());
     fds.push_back({.fd = until.fd(), .events = POLLIN, .revents = 0});
@@ -425,11 +460,9 @@ PgConnection::Found PgConnection::Find(const std::string& uri, const PgOptions& 
       if (fds[i].revents != 0) candidates[i]->GoOn();
     }
   }
-  return BestOf(candidates);
 }
 
-PgConnection::Found PgConnection::BestOf(
-    const std::vector<std::unique_ptr<Candidate>>& candidates) {
+PgConnection::Found PgConnection::BestOf(const Candidates& candidates) {
   Found found;
   Words refusals;
   Words failures;

@@ -164,6 +164,10 @@ class PgConnection {
     absl::StatusOr<std::unique_ptr<PgConnection>> connection;
   };
   static Found Find(const std::string& uri, const PgOptions& options, const PgTimer& until);
+  // To each host that takes writes, in the order of HostsNamed; asked as by Find, but all are
+  // waited for.
+  static std::vector<absl::StatusOr<std::unique_ptr<PgConnection>>> ConnectToEach(
+      const std::string& uri, const PgOptions& options, const PgTimer& until);
   ~PgConnection();
   PgConnection(const PgConnection&) = delete;
   PgConnection& operator=(const PgConnection&) = delete;
@@ -186,6 +190,7 @@ class PgConnection {
 
  private:
   class Candidate;
+  using Candidates = std::vector<std::unique_ptr<Candidate>>;
   struct Finish {
     void operator()(pg_conn* connection) const;
   };
@@ -203,8 +208,12 @@ class PgConnection {
   static absl::StatusOr<std::unique_ptr<PgConnection>> Accept(RawConnection connection,
                                                               const PgOptions& options,
                                                               const Named& named);
+  static bool AreSettled(const Candidates& candidates);
+  // Until it is enough, or too late.
+  static void GoOnWith(const Candidates& candidates, const PgTimer& until,
+                       bool (*is_enough)(const Candidates&));
   // None of them is waited for any more.
-  static Found BestOf(const std::vector<std::unique_ptr<Candidate>>& candidates);
+  static Found BestOf(const Candidates& candidates);
 
   // Flushes what was sent, and takes all of what comes back.
   PgReply Receive(bool sent);

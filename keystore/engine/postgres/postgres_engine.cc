@@ -13,6 +13,7 @@
 #include "keystore/core/transition.h"
 #include "keystore/engine/postgres/postgres_check.h"
 #include "keystore/engine/postgres/postgres_expiry.h"
+#include "keystore/engine/postgres/postgres_hosts.h"
 #include "keystore/engine/postgres/postgres_keys.h"
 #include "keystore/engine/postgres/postgres_loss.h"
 #include "keystore/engine/postgres/postgres_scan.h"
@@ -83,12 +84,20 @@ absl::StatusOr<std::unique_ptr<PostgresEngine>> PostgresEngine::Open(EngineOptio
 }
 
 absl::Status PostgresEngine::Prepare(Worker& first) {
+  PgOptions where = session_options_.connection;
+  if (PgConnection::HostsNamed(options_.uri) > 1) {
+    const absl::StatusOr<size_t> host = NewestHost(options_.uri, where, options_.look_timeout);
+    if (!host.ok()) return host.status();
+    where.only_host = *host;
+  }
   // A session checks the tables, so that they have to be there before the first.
-  const auto connection = PgConnection::Connect(session_options_.uri, session_options_.connection);
+  const auto connection = PgConnection::Connect(options_.uri, where);
   if (!connection.ok()) return connection.status();
   const auto facts = PrepareServer(**connection);
   if (!facts.ok()) return facts.status();
   if (absl::Status status = MigrateSchema(**connection); !status.ok()) return status;
+  // From here on sessions find the same server, whichever they come to first.
+  shared_.Note(facts->place);
   // Also before what a loss has left is settled: that would be stored without what is sealed.
   const absl::Status keys =
       CheckResponseKeys(**connection, sealer_->keys(), engine_.lost_response_keys);

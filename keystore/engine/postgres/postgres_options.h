@@ -28,7 +28,8 @@ struct PostgresOptions {
   // Without a byte from the server for so long, a statement counts as unanswered.
   core::Duration reply_timeout = std::chrono::seconds(30);
   // Where somebody only wants to know how the server stands, so long in all, of which a sixth is
-  // kept for what a server is asked once there is a connection.
+  // kept for what a server is asked once there is a connection. At start, where the URI names
+  // several hosts: how long they are waited for before the newest of those that answer is taken.
   core::Duration look_timeout = std::chrono::seconds(6);
   // How often it tells that it is alive and removes what has expired; zero: never by itself.
   core::Duration upkeep_interval = std::chrono::seconds(10);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "keystore/clock.h"
+#include "keystore/engine/postgres/postgres_hosts.h"
 #include "keystore/engine/postgres/postgres_schema.h"
 #include "tests/keystore/engine/engine_calls.h"
 #include "tests/keystore/engine/findings.h"
@@ -340,6 +341,17 @@ TEST_F(RealPostgresCheck, OfHostsOfWhichSomeSayNothing) {
   facts = GatherFacts(options, [] { return core::Time(); });
   EXPECT_THAT(facts.connected.message(), HasSubstr("no answer in time from " + silent.at()));
   EXPECT_THAT(facts.takes_writes.message(), HasSubstr("no answer in time"));
+}
+
+TEST(PostgresHosts, AreNotWaitedForBeyondTheirTime) {
+  const SilentHost one;
+  const SilentHost other;
+  const std::string uri =
+      "postgresql://postgres@" + one.at() + "," + other.at() + "/postgres?connect_timeout=86400";
+  const absl::StatusOr<size_t> host = NewestHost(uri, {.reply_timeout = 24h}, 60ms);
+  EXPECT_EQ(host.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(host.status().message(), HasSubstr("no answer in time from " + one.at()));
+  EXPECT_THAT(host.status().message(), HasSubstr("no answer in time from " + other.at()));
 }
 
 TEST_F(RealPostgresCheck, WaitsForNoStatementBeyondItsTime) {

@@ -850,6 +850,51 @@ TEST_F(PostgresOutage, GoesOnWithTheStandbyThatWasPromoted) {
   EXPECT_THAT(status.ToString(), HasSubstr("port " + std::to_string(standby.port())));
 }
 
+// Nothing is known in a new process, and the old one stands first in the list.
+TEST_F(PostgresOutage, AServerThatStartsWhileAnOldPrimaryIsBackDoesNotGoToIt) {
+  const core::Key key = PayKey("granted");
+  PostgresServer standby(server_, "standby");
+  fixture_.postgres.uri = UriOf({&server_, &standby});
+  server_.Sql("ALTER SYSTEM SET synchronous_standby_names = 'standby'");
+  server_.Sql("SELECT pg_reload_conf()");
+  fixture_.postgres.connections = 1;
+  const auto other = fixture_.Open();
+  Store(*other, PayKey("before"), PendingRecord(1));
+  server_.Kill();
+  standby.Promote();
+  EXPECT_EQ(StateOf(ReadOne(*other, PayKey("before"))), core::State::kPending);
+  Store(*other, key, PendingRecord(1));
+  server_.Start();
+  // So that it takes writes, and would grant what is granted already.
+  server_.Sql("ALTER SYSTEM RESET synchronous_standby_names");
+  server_.Sql("SELECT pg_reload_conf()");
+  ASSERT_TRUE(BecomesTrue([&] { return fixture_.Sql("SHOW synchronous_standby_names").empty(); }));
+  const std::string epoch = fixture_.Sql("SELECT last_epoch FROM idempotency_meta");
+
+  const auto engine = fixture_.Open();
+  ASSERT_NE(engine, nullptr);
+  EXPECT_EQ(StateOf(ReadOne(*engine, key)), core::State::kPending);
+  EXPECT_THAT(CommitOne(*engine, key, 0, PendingRecord(1)), ElementsAre(WriteOutcome::kLostRace));
+  // Nothing at all was written there.
+  EXPECT_EQ(fixture_.Sql("SELECT last_epoch FROM idempotency_meta"), epoch);
+}
+
+// It waits for a standby that is none any more: whoever wrote there would never start.
+TEST_F(PostgresOutage, AServerStartsWhileAnOldPrimaryIsBackThatWaitsForItsStandby) {
+  PostgresServer standby(server_, "standby");
+  fixture_.postgres.uri = UriOf({&server_, &standby});
+  fixture_.postgres.reply_timeout = std::chrono::seconds(20);
+  server_.Sql("ALTER SYSTEM SET synchronous_standby_names = 'standby'");
+  server_.Sql("SELECT pg_reload_conf()");
+  Store(*fixture_.Open(), PayKey("a"), PendingRecord(1));
+  server_.Kill();
+  standby.Promote();
+  server_.Start();
+  const auto engine = fixture_.Open();
+  ASSERT_NE(engine, nullptr);
+  EXPECT_EQ(StateOf(ReadOne(*engine, PayKey("a"))), core::State::kPending);
+}
+
 // The old primary was cut off from its standby, and not from us.
 TEST_F(PostgresOutage, ASessionOnAnOldPrimaryIsGivenUpWhereAnotherHasFoundTheNewOne) {
   PostgresServer standby(server_, "standby");
@@ -892,6 +937,16 @@ TEST_F(PostgresOfAnotherCluster, DoesNotShutOutTheOneThatHasTheTables) {
   EXPECT_FALSE(Read(*engine, {PayKey("a")}).ok());
   server_.Start();
   EXPECT_EQ(StateOf(ReadOne(*engine, PayKey("a"))), core::State::kPending);
+}
+
+TEST_F(PostgresOfAnotherCluster, IsPassedOverWhereItStandsFirst) {
+  Store(*fixture_.Open(), PayKey("a"), PendingRecord(1));
+  fixture_.postgres.uri = UriOf({&foreign_, &server_});
+  const auto engine = fixture_.Open();
+  ASSERT_NE(engine, nullptr);
+  EXPECT_EQ(StateOf(ReadOne(*engine, PayKey("a"))), core::State::kPending);
+  EXPECT_EQ(foreign_.Sql("SELECT count(*) FROM pg_class WHERE relname = 'idempotency_meta'"),
+            "0\n");
 }
 
 }  // namespace
