@@ -33,7 +33,7 @@ absl::StatusOr<Retirement> Again(const Retirement& stands, const Retirement& wan
   return absl::FailedPreconditionError(absl::StrCat(
       "the store is retired already, of another digest: ", absl::BytesToHexString(stands.digest),
       ", by ", stands.actor, " at ", TimeText(stands.time),
-      "; repeat it with that one, or take it back first with idempotencyctl retire --undo"));
+      "; where this is the old store of that move, repeat it with that one"));
 }
 
 absl::StatusOr<Retirement> Read(const core::Stored& stored) {
@@ -42,6 +42,21 @@ absl::StatusOr<Retirement> Read(const core::Stored& stored) {
       record == nullptr ? std::nullopt : ReadRetirementMark(*record);
   if (!retirement.has_value()) return absl::DataLossError(kUnreadable);
   return *std::move(retirement);
+}
+
+// What came between the reading and the mark, or behind it, was done by a server that had not seen
+// the mark when it began. Nobody knows whether it runs on, so that the mark stays.
+absl::Status CheckUnchanged(Engine* engine, const Retirement& stands,
+                            const std::function<bool()>& stopped) {
+  const absl::StatusOr<RecordTotals> totals = ReadTotals(engine, stopped);
+  if (!totals.ok()) return totals.status();
+  if (totals->digest == stands.digest) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the store is retired, but its records have changed since: they come to ",
+      absl::BytesToHexString(totals->digest), " and not to ",
+      absl::BytesToHexString(stands.digest),
+      ". A server was running on it, or still is: stop it. What it did is not in the new store, and "
+      "would be done twice"));
 }
 
 absl::Status CheckDigest(Engine* engine, const Retirement& wanted,
@@ -107,7 +122,12 @@ absl::StatusOr<Retirement> Retire(Engine* engine, const Retirement& wanted,
                                   const std::function<bool()>& stopped) {
   const auto found = FindRetirement(engine);
   if (!found.ok()) return found.status();
-  if (found->has_value()) return Again(**found, wanted);
+  if (found->has_value()) {
+    absl::StatusOr<Retirement> again = Again(**found, wanted);
+    if (!again.ok()) return again;
+    if (absl::Status status = CheckUnchanged(engine, *again, stopped); !status.ok()) return status;
+    return again;
+  }
   if (absl::Status status = CheckDigest(engine, wanted, stopped); !status.ok()) return status;
   Retirement stands = wanted;
   const auto put = [&](const core::Stored& stored) -> absl::StatusOr<MarkChange> {
@@ -124,6 +144,8 @@ absl::StatusOr<Retirement> Retire(Engine* engine, const Retirement& wanted,
   };
   const absl::Status noted = ChangeMark(WaitingEngine(engine), RetirementKey(), put);
   if (!noted.ok()) return noted;
+  // No server begins any more. One that has begun may have written behind what was read.
+  if (absl::Status status = CheckUnchanged(engine, stands, stopped); !status.ok()) return status;
   return stands;
 }
 

@@ -41,10 +41,12 @@ absl::StatusOr<std::optional<Retirement>> FindRetirement(Engine* engine);
 // by whom, and what may be done with it.
 absl::Status CheckNotRetired(Engine* engine);
 
-// Reads all records, retires the store where they come to `wanted`.digest, and gives what is in
-// the store then: of one that is retired already with the same digest, what was said first.
-// FAILED_PRECONDITION where it is another digest, or the store is only a part of an import;
-// CANCELLED where it was stopped; others as StoreWalk's.
+// Reads all records, retires the store where they come to `wanted`.digest, reads them again, and
+// gives what is in the store then: of one that is retired already with the same digest, what was
+// said first. FAILED_PRECONDITION where it is another digest, or the store is only a part of an
+// import, or the records have changed by the second reading: it is retired then, and a server was
+// running on it. CANCELLED where it was stopped; others as StoreWalk's. After any error but the
+// first two the store may be retired.
 absl::StatusOr<Retirement> Retire(Engine* engine, const Retirement& wanted,
                                   const std::function<bool()>& stopped);
 // Takes that back. OK also where the store is not retired.
