@@ -32,4 +32,23 @@ absl::StatusOr<std::optional<std::string>> CheckNeededKeys(std::string_view wher
   return std::optional(std::string(current->id));
 }
 
+absl::Status ShareNeededKeys(std::string_view where, const NeededKeyList& list, const KeyRing& keys,
+                             const std::vector<std::string>& lost) {
+  const auto before = list.read();
+  if (!before.ok()) return before.status();
+  // Who is refused anyhow adds nothing.
+  const auto missing = CheckNeededKeys(where, *before, keys, lost);
+  if (!missing.ok()) return missing.status();
+  if (!missing->has_value()) return absl::OkStatus();
+  if (absl::Status status = list.remember(**missing); !status.ok()) return status;
+  const auto after = list.read();
+  if (!after.ok()) return after.status();
+  const auto still = CheckNeededKeys(where, *after, keys, lost);
+  if (!still.ok()) return still.status();
+  if (!still->has_value()) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("what was noted in ", std::string(where),
+                   " of the keys that it needs is gone again; try again"));
+}
+
 }  // namespace idempotency::keystore

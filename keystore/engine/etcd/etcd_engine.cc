@@ -592,6 +592,13 @@ class EtcdEngine::Impl {
   // Whether all keys are here that records may be sealed with, the current one among them from now
   // on.
   absl::Status CheckKeys() {
+    const NeededKeyList list{.read = [this] { return ReadNeededKeys(); },
+                             .remember = [this](const auto& id) { return RememberKey(id); }};
+    return ShareNeededKeys(absl::StrCat("etcd below ", etcd_.prefix), list, sealer_->keys(),
+                           options_.lost_response_keys);
+  }
+
+  absl::StatusOr<std::vector<std::string>> ReadNeededKeys() {
     TxnRequest read;
     etcdserverpb::RangeRequest* const range = read.add_success()->mutable_request_range();
     range->set_key(layout_.NeededKey({}));
@@ -602,13 +609,13 @@ class EtcdEngine::Impl {
     for (const KeyValue& key : found->responses(0).response_range().kvs()) {
       needed.emplace_back(layout_.KeyIdOf(key.key()));
     }
-    const auto missing = CheckNeededKeys(absl::StrCat("etcd below ", etcd_.prefix), needed,
-                                         sealer_->keys(), options_.lost_response_keys);
-    if (!missing.ok()) return missing.status();
-    if (!missing->has_value()) return absl::OkStatus();
+    return needed;
+  }
+
+  absl::Status RememberKey(const std::string& id) {
     TxnRequest remember;
     // Nested, as all that we write: so it goes through when etcd is full, too.
-    AddPut(layout_.NeededKey(**missing), {},
+    AddPut(layout_.NeededKey(id), {},
            remember.add_success()->mutable_request_txn()->mutable_success());
     return client_->WriteNow(std::move(remember)).status();
   }

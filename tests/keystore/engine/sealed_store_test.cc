@@ -21,6 +21,7 @@
 #include "keystore/core/transition.h"
 #include "keystore/engine/engine_log.h"
 #include "keystore/engine/key_ring.h"
+#include "keystore/engine/needed_keys.h"
 #include "keystore/engine/open_engine.h"
 #include "tests/keystore/engine/engine_calls.h"
 #include "tests/keystore/engine/records.h"
@@ -381,6 +382,36 @@ TEST(KeyRingTest, RefusesWhatIsNoKeyAndSaysWhatToDo) {
     EXPECT_THAT(std::string(ring.status().message()), ::testing::Not(HasSubstr("aaaa")));
   }
   EXPECT_TRUE(absl::IsFailedPrecondition(KeyRing::Load("/nowhere/at/all").status()));
+}
+
+// Two that begin at once have other keys: what each has read first says nothing of the other.
+TEST(NeededKeysTest, OfTwoThatBeginAtOnceTheSecondSeesTheFirst) {
+  RocksDbFixture files;
+  files.AddKey("mine");
+  files.MakeCurrent("mine");
+  const auto ring = KeyRing::Load(files.options.engine.response_keys);
+  ASSERT_TRUE(ring.ok()) << ring.status();
+  std::vector<std::string> ids;
+  NeededKeyList list;
+  list.read = [&] { return ids; };
+  list.remember = [&](const std::string& id) {
+    ids.push_back(id);
+    ids.push_back("theirs");
+    return absl::OkStatus();
+  };
+  const absl::Status refused = ShareNeededKeys("the store", list, **ring, {});
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("theirs.key"));
+  // The other may have seen it by now.
+  EXPECT_THAT(ids, ElementsAre("mine", "theirs"));
+  // Who is refused at once adds nothing.
+  ids = {"theirs"};
+  EXPECT_TRUE(absl::IsFailedPrecondition(ShareNeededKeys("the store", list, **ring, {})));
+  EXPECT_THAT(ids, ElementsAre("theirs"));
+  // Nor who finds its own there already, which is most starts.
+  ids = {"mine"};
+  EXPECT_TRUE(ShareNeededKeys("the store", list, **ring, {}).ok());
+  EXPECT_THAT(ids, ElementsAre("mine"));
 }
 
 TEST(KeyRingTest, TakesWhatAreKeys) {

@@ -25,6 +25,7 @@
 #include "tests/keystore/engine/engine_calls.h"
 #include "tests/keystore/engine/etcd/etcd_fixture.h"
 #include "tests/keystore/engine/records.h"
+#include "tests/keystore/engine/rocksdb_fixture.h"
 #include "tests/support/becomes_true.h"
 
 namespace idempotency::keystore {
@@ -789,6 +790,26 @@ TEST_F(SealedEtcdTest, DoesNotOpenWithoutAKeyThatItNeeds) {
   const ReadEntry entry = ReadOne(*engine, PayKey("a"));
   ASSERT_NE(RecordIn(entry), nullptr);
   EXPECT_TRUE(RecordIn(entry)->response.body_omitted);
+}
+
+// How that is made sure of is needed_keys.h's; that it is used here, chance tells.
+TEST_F(SealedEtcdTest, OfTwoThatBeginAtOnceWithOtherKeysNotBothDo) {
+  RocksDbFixture other_keys;
+  other_keys.AddKey("k2");
+  other_keys.MakeCurrent("k2");
+  EngineOptions other = fixture_.options;
+  other.response_keys = other_keys.options.engine.response_keys;
+  fixture_.options.response_keys.clear();
+  fixture_.Open().reset();
+  fixture_.options.response_keys = keys_.options.engine.response_keys;
+  for (int i = 0; i < 10; ++i) {
+    for (const char* id : {"k1", "k2"}) fixture_.Remove(fixture_.layout().NeededKey(id));
+    absl::Status theirs;
+    std::thread opener([&] { theirs = EtcdEngine::Open(other, fixture_.etcd).status(); });
+    const absl::Status ours = TryOpen();
+    opener.join();
+    EXPECT_FALSE(ours.ok() && theirs.ok());
+  }
 }
 
 TEST_F(SealedEtcdTest, SettlesNoLossWithoutAKeyThatItNeeds) {

@@ -71,6 +71,13 @@ void EtcdFixture::Put(const std::string& key, const std::string& value) {
   EXPECT_TRUE(response.ok()) << response.status();
 }
 
+void EtcdFixture::Remove(const std::string& key) {
+  etcdserverpb::TxnRequest request;
+  AddDelete(key, request.mutable_success());
+  const auto response = client().WriteNow(std::move(request));
+  EXPECT_TRUE(response.ok()) << response.status();
+}
+
 void EtcdFixture::RemoveAll() {
   etcdserverpb::TxnRequest request;
   AddDelete(etcd.prefix, request.mutable_success());

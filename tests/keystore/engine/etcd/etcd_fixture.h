@@ -36,6 +36,7 @@ class EtcdFixture {
   EtcdClient& client();
   EtcdLayout layout() const { return EtcdLayout(etcd.prefix); }
   void Put(const std::string& key, const std::string& value);
+  void Remove(const std::string& key);
   // As `etcdctl del --prefix` does.
   void RemoveAll();
   // Under the prefix, without it, in order.

@@ -272,6 +272,59 @@ TEST_F(SealedPostgresTest, SeveralMayBeginToSealAtOnce) {
   EXPECT_EQ(Needed(), "k1");
 }
 
+// Whoever has read that nothing more is needed looks again behind its own id.
+TEST_F(SealedPostgresTest, SeesAKeyThatCameWhileItRememberedItsOwn) {
+  ASSERT_NE(fixture_.Open(), nullptr);
+  SealWith("k2");
+  const auto holder = fixture_.Connect();
+  ASSERT_TRUE(holder->Execute("BEGIN").ok());
+  ASSERT_TRUE(
+      holder->Execute("LOCK TABLE idempotency_response_keys IN SHARE ROW EXCLUSIVE MODE").ok());
+  absl::Status opened;
+  std::thread opener([&] { opened = fixture_.TryOpen(); });
+  fixture_.AwaitBlocked("INSERT INTO idempotency_response_keys");
+  EXPECT_TRUE(holder->Execute("INSERT INTO idempotency_response_keys VALUES ('theirs')").ok());
+  EXPECT_TRUE(holder->Execute("COMMIT").ok());
+  opener.join();
+  EXPECT_EQ(opened.code(), absl::StatusCode::kFailedPrecondition) << opened;
+  EXPECT_THAT(opened.ToString(), HasSubstr("theirs.key"));
+  // The other may have seen it, and have begun with the same key.
+  EXPECT_EQ(Needed(), "k1 k2 theirs");
+}
+
+TEST_F(SealedPostgresTest, ARoleThatMayMakeNoTableIsToldWhatItNeeds) {
+  // Tables of before the keys were remembered.
+  const std::string directory = std::exchange(fixture_.options.response_keys, "");
+  ASSERT_NE(fixture_.Open(), nullptr);
+  fixture_.options.response_keys = directory;
+  const std::string guest = "guest_" + fixture_.schema();
+  fixture_.Sql("CREATE ROLE " + guest + " LOGIN; GRANT USAGE ON SCHEMA " + fixture_.schema() +
+               " TO " + guest + "; GRANT ALL ON ALL TABLES IN SCHEMA " + fixture_.schema() +
+               " TO " + guest + "; GRANT ALL ON ALL SEQUENCES IN SCHEMA " + fixture_.schema() +
+               " TO " + guest);
+  const std::string owners = fixture_.postgres.uri;
+  std::string guests = owners;
+  guests.replace(guests.find("user=postgres"), 13, "user=" + guest);
+  const auto refused = [&](const char* what) {
+    fixture_.postgres.uri = guests;
+    const absl::Status status = fixture_.TryOpen();
+    fixture_.postgres.uri = owners;
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(status.ToString(), HasSubstr(what));
+    EXPECT_THAT(status.ToString(), HasSubstr("grant SELECT, INSERT on idempotency_response_keys"));
+  };
+  refused("cannot make the table");
+  ASSERT_NE(fixture_.Open(), nullptr);
+  refused("cannot read");
+  fixture_.Sql("GRANT SELECT ON idempotency_response_keys TO " + guest);
+  SealWith("k2");
+  refused("cannot note");
+  fixture_.Sql("GRANT INSERT ON idempotency_response_keys TO " + guest);
+  fixture_.postgres.uri = guests;
+  EXPECT_NE(fixture_.Open(), nullptr);
+  EXPECT_EQ(Needed(), "k1 k2");
+}
+
 class PostgresRestored : public PostgresTest {
  protected:
   // Puts a copy of the records in their place, as a dump would, while engines have the database
