@@ -109,6 +109,7 @@ absl::Status Server::StartStore() {
     if (!lost_before.ok()) return lost_before.status();
     store_options.lost_before = *lost_before;
   }
+  if (parts_.on_admitted) parts_.on_admitted();
   store_ = std::make_unique<keystore::KeyStore>(parts_.engine.get(), parts_.clock, &activity_,
                                                 std::move(store_options));
   worker_ = std::make_unique<Worker>(kMaxQueuedWork);

@@ -62,6 +62,9 @@ struct ServerParts {
   AuditLog* audit = nullptr;
   // How connections are protected; null: plaintext.
   std::shared_ptr<grpc::ServerCredentials> credentials;
+  // Called once the store was found fit to be opened so, before anything is asked of it: what has
+  // expired may go from now on. Whoever is refused before must have changed nothing.
+  std::function<void()> on_admitted;
   // Called about once a second, on a thread that may block for a while; null: not at all.
   std::function<void()> every_second;
   // Called once where the engine has died: the process should exit. Must not block.

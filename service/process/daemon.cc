@@ -183,6 +183,7 @@ ServerParts Daemon::Parts(std::unique_ptr<keystore::Engine> engine) {
         MakeTlsCredentials(tls_.get(), *tls_settings_,
                            flags_.tls_min_version == "1.2" ? TlsVersion::k12 : TlsVersion::k13);
   }
+  parts.on_admitted = [this] { setup_->AllowReclaim(); };
   parts.every_second = [this] { RefreshCredentials(); };
   parts.on_engine_dead = [this] { NoteEngineDead(); };
   return parts;

@@ -122,7 +122,7 @@ keystore::EngineOptions Setup::StoreOptions() {
   options.random_bytes = random_bytes_;
   options.now = [this] { return clock_->Read(); };
   options.may_reclaim = [this, moves](std::string_view name_space) {
-    return !moves && config_ != nullptr && config_->Get()->Accepts(name_space);
+    return may_reclaim_ && !moves && config_ != nullptr && config_->Get()->Accepts(name_space);
   };
   options.without_body = &WithoutBody;
   options.on_body_omitted = [this](std::string_view name_space) {

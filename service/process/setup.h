@@ -5,6 +5,7 @@
 #ifndef IDEMPOTENCY_SERVICE_PROCESS_SETUP_H_
 #define IDEMPOTENCY_SERVICE_PROCESS_SETUP_H_
 
+#include <atomic>
 #include <cstddef>
 #include <iosfwd>
 #include <memory>
@@ -60,8 +61,11 @@ class Setup {
   absl::StatusOr<AuditLog::Act> BeginAct(std::string_view action, std::string_view detail);
   void StartClock();
 
-  // How the store is opened; refers to this. StartClock first.
+  // How the store is opened; refers to this. StartClock first. Nothing that has expired is removed
+  // from it before AllowReclaim: a store that was moved away stays what was moved, also where a
+  // start is refused.
   keystore::EngineOptions StoreOptions();
+  void AllowReclaim() { may_reclaim_ = true; }
 
   // Tells why, whoever typed a wrong command in words and all others in the log, and returns the
   // exit code.
@@ -76,6 +80,7 @@ class Setup {
   std::unique_ptr<AuditLog> audit_;
   std::unique_ptr<ConfigHolder> config_;
   std::unique_ptr<keystore::GuardedClock> clock_;
+  std::atomic<bool> may_reclaim_{false};
 };
 
 }  // namespace idempotency::service

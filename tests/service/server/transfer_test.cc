@@ -113,8 +113,8 @@ grpc::Status Reinstate(const ServiceFixture& service, const std::string& actor =
   return stub->ReinstateStore(&context, request, &response);
 }
 
-// How the start of a server on this store ends.
-absl::Status StartOn(const std::string& data_dir, TransferMode transfer) {
+// How the start of a server on this store ends; `admitted`: whether it said that the store is fit.
+absl::Status StartOn(const std::string& data_dir, TransferMode transfer, bool* admitted = nullptr) {
   keystore::ManualClock clock(kNow);
   service::Log log(service::Log::Options{service::LogLevel::kError, 2});
   service::CountingMetrics metrics;
@@ -132,6 +132,7 @@ absl::Status StartOn(const std::string& data_dir, TransferMode transfer) {
   parts.config = config->get();
   parts.log = &log;
   parts.metrics = &metrics;
+  if (admitted != nullptr) parts.on_admitted = [admitted] { *admitted = true; };
   service::ServerOptions options;
   options.listen = "127.0.0.1:0";
   options.transfer = transfer;
@@ -323,8 +324,10 @@ TEST_F(TransferServerTest, ARetiredStoreIsOnlyReadUntilThatIsTakenBack) {
     EXPECT_TRUE(service->Call(&Api::GetOperation, Get("done")).status.ok());
   }
   for (const TransferMode mode : {TransferMode::kOff, TransferMode::kImport}) {
-    const absl::Status refused = StartOn(source(), mode);
+    bool admitted = false;
+    const absl::Status refused = StartOn(source(), mode, &admitted);
     EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+    EXPECT_FALSE(admitted);
     EXPECT_THAT(std::string(refused.message()),
                 ::testing::AllOf(HasSubstr("by ann"), HasSubstr("moved to the etcd"),
                                  HasSubstr("--transfer=export")));
@@ -339,6 +342,14 @@ TEST_F(TransferServerTest, ARetiredStoreIsOnlyReadUntilThatIsTakenBack) {
   }
   const auto service = Serve(source(), TransferMode::kOff);
   EXPECT_TRUE(service->Call(&Api::Complete, Complete("open", open_)).status.ok());
+}
+
+// A store that was moved away stays what was moved, whoever tries to start on it.
+TEST_F(TransferServerTest, NothingGoesBeforeTheStoreIsFoundFit) {
+  MakeSource();
+  bool admitted = false;
+  EXPECT_TRUE(StartOn(source(), TransferMode::kOff, &admitted).ok());
+  EXPECT_TRUE(admitted);
 }
 
 TEST_F(TransferServerTest, AnotherDigestRetiresNothing) {
