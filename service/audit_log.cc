@@ -24,6 +24,7 @@ namespace {
 // A sink that takes nothing for so long has failed.
 constexpr int kSinkPatienceMs = 1000;
 constexpr mode_t kFileMode = 0640;
+constexpr std::string_view kEnded = "act_ended";
 
 std::string FormatTime(core::Time time) {
   return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ",
@@ -156,7 +157,12 @@ std::string AuditLog::TextOf(std::string_view kind, std::string_view id, const A
   AppendChosen("key", entry.key, &line);
   AppendChosen("actor", entry.actor, &line);
   AppendChosen("reason", entry.reason, &line);
-  AppendField("detail", entry.detail, &line);
+  // What the process itself was asked for has no caller, and is a path more often than not.
+  if (kind == kEnded) {
+    AppendChosen("detail", entry.detail, &line);
+  } else {
+    AppendField("detail", entry.detail, &line);
+  }
   AppendField("trace_id", entry.trace_id, &line);
   AppendField("result", result, &line);
   if (count > 0) absl::StrAppend(&line, ",\"count\":", count);
@@ -188,12 +194,13 @@ std::optional<AuditLog::Act> AuditLog::BeginAndWait(const AuditEntry& entry) {
   return begun;
 }
 
-void AuditLog::End(const Act& act, std::string_view result) {
+void AuditLog::End(const Act& act, std::string_view result, std::string_view detail) {
   AuditEntry entry;
   entry.action = act.action;
   entry.who = act.who;
+  entry.detail = detail;
   absl::MutexLock lock(&mutex_);
-  Queue({AuditLine::kResult, TextOf("act_ended", act.id, entry, result)});
+  Queue({AuditLine::kResult, TextOf(kEnded, act.id, entry, result)});
 }
 
 void AuditLog::Deny(const AuditEntry& entry, std::string_view result) {

@@ -63,7 +63,8 @@ struct AuditEntry {
   std::string_view key;
   std::string_view actor;  // whom the caller names, and why
   std::string_view reason;
-  std::string_view detail;  // of acts of the process: what was asked for
+  // Of acts of the process: what was asked for; of an end: what has come of it.
+  std::string_view detail;
   std::string_view trace_id;
 };
 
@@ -100,8 +101,10 @@ class AuditLog {
   void Begin(const AuditEntry& entry, Then then) ABSL_LOCKS_EXCLUDED(mutex_);
   // As above, and waits for it.
   std::optional<Act> BeginAndWait(const AuditEntry& entry) ABSL_LOCKS_EXCLUDED(mutex_);
-  // `result`: "OK", or the reason why not.
-  void End(const Act& act, std::string_view result) ABSL_LOCKS_EXCLUDED(mutex_);
+  // `result`: "OK", or the reason why not. `detail`: what else has come of it; withheld as what a
+  // caller has chosen.
+  void End(const Act& act, std::string_view result, std::string_view detail = {})
+      ABSL_LOCKS_EXCLUDED(mutex_);
   void Deny(const AuditEntry& entry, std::string_view result) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Tells how many denials were not told one by one, when their minute is over. About once a

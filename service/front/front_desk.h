@@ -148,8 +148,9 @@ class FrontDesk {
   void BeginAct(const Caller& caller, Verb verb, AuditEntry entry,
                 absl::AnyInvocable<void(Begun) &&> then) const;
   // Writes how it ended.
-  void EndAct(const std::optional<AuditLog::Act>& act, std::string_view result = "OK") const {
-    if (act) audit_->End(*act, result);
+  void EndAct(const std::optional<AuditLog::Act>& act, std::string_view result = "OK",
+              std::string_view detail = {}) const {
+    if (act) audit_->End(*act, result, detail);
   }
 
   // Whether the caller may see to the store as a whole, which holds every namespace.

@@ -45,12 +45,27 @@ core::Time TimeOf(const google::protobuf::Timestamp& timestamp) {
                     std::chrono::milliseconds(timestamp.nanos() / 1'000'000));
 }
 
+void Fill(const keystore::Retirement& retirement, wire::Retirement* out) {
+  SetTimestamp(retirement.time, out->mutable_retire_time());
+  out->set_actor(retirement.actor);
+  out->set_moved_to(retirement.moved_to);
+  out->set_digest(retirement.digest);
+}
+
+keystore::Retirement RetirementOf(const wire::Retirement& retirement) {
+  return {.time = TimeOf(retirement.retire_time()),
+          .actor = retirement.actor(),
+          .moved_to = retirement.moved_to(),
+          .digest = retirement.digest()};
+}
+
 void Fill(const keystore::TransferFacts& facts, wire::Header* out) {
   out->set_format_version(kFormatVersion);
   out->set_engine(facts.engine);
   out->set_token_floor(facts.token_floor);
   SetTimestamp(facts.made, out->mutable_export_time());
   if (core::IsSet(facts.lost_before)) SetTimestamp(facts.lost_before, out->mutable_lost_before());
+  if (facts.retired) Fill(*facts.retired, out->mutable_retired());
   out->set_digest(keystore::DigestOf(facts));
 }
 
@@ -66,6 +81,7 @@ absl::StatusOr<keystore::TransferFacts> FactsOf(const wire::Header& header) {
                                 .made = TimeOf(header.export_time()),
                                 .lost_before = {}};
   if (header.has_lost_before()) facts.lost_before = TimeOf(header.lost_before());
+  if (header.has_retired()) facts.retired = RetirementOf(header.retired());
   if (keystore::DigestOf(facts) == header.digest()) return facts;
   return absl::DataLossError(
       "the header is damaged, and nothing was written; export again, or copy the file again");
@@ -116,13 +132,6 @@ void Fill(const keystore::ImportCounts& counts, wire::ImportProgress* out) {
   out->set_written(counts.written);
   out->set_present(counts.present);
   out->set_bodies_omitted(counts.bodies_omitted);
-}
-
-void Fill(const keystore::Retirement& retirement, wire::Retirement* out) {
-  SetTimestamp(retirement.time, out->mutable_retire_time());
-  out->set_actor(retirement.actor);
-  out->set_moved_to(retirement.moved_to);
-  out->set_digest(retirement.digest);
 }
 
 std::optional<FieldError> Check(const wire::RetireStoreRequest& request) {
@@ -193,12 +202,14 @@ class TransferCall : public Reactor {
   }
 
   TransferKeeper& keeper() const { return *keeper_; }
+  // What the audit is to tell besides how it ended. By Run.
+  void set_detail(std::string detail) { detail_ = std::move(detail); }
   // Nobody listens any more, or the server stops: what reads whole stores ends, too.
   bool given_up() const { return gone_ || keeper_->stopping(); }
 
  private:
   void End(const absl::Status& status) {
-    desk_->EndAct(act_, absl::StatusCodeToString(status.code()));
+    desk_->EndAct(act_, absl::StatusCodeToString(status.code()), detail_);
     // The codes of both have the same numbers.
     this->Finish({static_cast<grpc::StatusCode>(status.raw_code()), std::string(status.message())});
   }
@@ -213,6 +224,7 @@ class TransferCall : public Reactor {
   TransferKeeper* const keeper_;
   std::atomic<bool> gone_{false};
   std::optional<AuditLog::Act> act_;
+  std::string detail_;
 };
 
 class ExportCall final
@@ -276,7 +288,8 @@ class ImportCall final
     keystore::RecordImport records(keeper().engine(),
                                    {.facts = *facts,
                                     .dry_run = request_.begin().dry_run(),
-                                    .omit_large_bodies = request_.begin().omit_large_bodies()});
+                                    .omit_large_bodies = request_.begin().omit_large_bodies(),
+                                    .of_retired_store = request_.begin().of_retired_store()});
     if (absl::Status status = records.Begin(keeper().Now()); !status.ok()) return status;
     while (Receive()) {
       if (request_.has_trailer()) return End(&records);
@@ -371,8 +384,8 @@ class RetireCall final : public TransferCall<grpc::ServerUnaryReactor, RetireCal
 class ReinstateCall final : public TransferCall<grpc::ServerUnaryReactor, ReinstateCall> {
  public:
   ReinstateCall(const FrontDesk* desk, TransferKeeper* keeper, grpc::CallbackServerContext* context,
-                const wire::ReinstateStoreRequest& request)
-      : TransferCall(desk, keeper) {
+                const wire::ReinstateStoreRequest& request, wire::ReinstateStoreResponse* response)
+      : TransferCall(desk, keeper), response_(*response) {
     AuditEntry entry;
     entry.actor = request.actor();
     entry.reason = request.reason();
@@ -380,7 +393,18 @@ class ReinstateCall final : public TransferCall<grpc::ServerUnaryReactor, Reinst
           CheckActorAndReason(request.actor(), request.reason()), entry);
   }
 
-  absl::Status Run() { return keystore::Reinstate(keeper().engine()); }
+  absl::Status Run() {
+    const auto stood = keystore::Reinstate(keeper().engine());
+    if (!stood.ok()) return stood.status();
+    if (!stood->has_value()) return absl::OkStatus();
+    Fill(**stood, response_.mutable_retirement());
+    set_detail(keystore::TextOf(**stood));
+    return absl::OkStatus();
+  }
+
+ private:
+  // gRPC's, until the call is over.
+  wire::ReinstateStoreResponse& response_;
 };
 
 class TransferServiceImpl final : public wire::TransferService::CallbackService {
@@ -403,8 +427,8 @@ class TransferServiceImpl final : public wire::TransferService::CallbackService 
   }
   grpc::ServerUnaryReactor* ReinstateStore(grpc::CallbackServerContext* context,
                                            const wire::ReinstateStoreRequest* request,
-                                           wire::ReinstateStoreResponse*) override {
-    return new ReinstateCall(desk_, keeper_, context, *request);
+                                           wire::ReinstateStoreResponse* response) override {
+    return new ReinstateCall(desk_, keeper_, context, *request, response);
   }
 
  private:

@@ -109,6 +109,14 @@ ExitCode RunExport(const ExportFlags& flags, Session& session) {
                                                " are whole, and nobody changed them meanwhile\n",
                                                TotalsText(*exported.trailer, 0)));
   session.Note("what was written holds every answer in the clear: keep it as you keep the store");
+  if (exported.header.has_retired()) {
+    const wire::Retirement& retired = exported.header.retired();
+    session.Note(absl::StrCat("this store was retired ",
+                              AgeText(FromProto(retired.retire_time()), session.Now()),
+                              ", and its records were moved to ", Printable(retired.moved_to()),
+                              ": what was granted since is not in what was written, and import "
+                              "refuses it"));
+  }
   return ExitCode::kOk;
 }
 
@@ -118,6 +126,7 @@ struct ImportFlags {
   std::string from;
   bool dry_run = false;
   bool omit_large_bodies = false;
+  bool of_retired_store = false;
 };
 
 // What is gathered while the server tells.
@@ -176,6 +185,7 @@ ExitCode RunImport(const ImportFlags& flags, Session& session) {
   begin.mutable_header()->Swap(first.mutable_header());
   begin.set_dry_run(flags.dry_run);
   begin.set_omit_large_bodies(flags.omit_large_bodies);
+  begin.set_of_retired_store(flags.of_retired_store);
   Imported imported;
   const auto error = session.connection().ImportRecords(
       begin, [&](wire::ImportRecordsRequest* request) { return NextRequest(file, request); },
@@ -225,6 +235,15 @@ std::string MissingOf(const RetireFlags& flags) {
   return flags.moved_to.empty() ? "--moved-to=TEXT is required: where the records are now" : "";
 }
 
+std::string RetirementText(const wire::Retirement& retirement, absl::Time now) {
+  Fields fields;
+  fields.Add("since", AgeText(FromProto(retirement.retire_time()), now));
+  fields.Add("by", Printable(retirement.actor()));
+  fields.Add("moved to", Printable(retirement.moved_to()));
+  fields.Add("digest", absl::BytesToHexString(retirement.digest()));
+  return fields.ToString();
+}
+
 ExitCode RunUndo(const std::string& actor, const RetireFlags& flags, Session& session) {
   wire::ReinstateStoreRequest request;
   request.set_actor(actor);
@@ -233,20 +252,19 @@ ExitCode RunUndo(const std::string& actor, const RetireFlags& flags, Session& se
   if (const auto error = session.connection().ReinstateStore(request, &response)) {
     return Fail(*error, session.Failed("retire --undo", /*changes=*/true, {}), session);
   }
-  session.Show(response, "NOT RETIRED: servers may be started on this store again\n");
+  session.Show(response, absl::StrCat("NOT RETIRED: servers may be started on this store again\n",
+                                      response.has_retirement()
+                                          ? "What was taken back:\n" +
+                                                RetirementText(response.retirement(), session.Now())
+                                          : ""));
   session.Note("see to it that nothing serves the store that the records were moved to");
   return ExitCode::kOk;
 }
 
 std::string RetiredText(const wire::Retirement& retirement, absl::Time now) {
-  Fields fields;
-  fields.Add("since", AgeText(FromProto(retirement.retire_time()), now));
-  fields.Add("by", Printable(retirement.actor()));
-  fields.Add("moved to", Printable(retirement.moved_to()));
-  fields.Add("digest", absl::BytesToHexString(retirement.digest()));
   return absl::StrCat(
       "RETIRED: no server starts on this store any more but with --transfer=export\n",
-      fields.ToString());
+      RetirementText(retirement, now));
 }
 
 ExitCode RunRetire(const RetireFlags& flags, Session& session) {
@@ -301,6 +319,10 @@ void AddImport(CLI::App* app, Action* action) {
   command->add_flag("--omit-large-bodies", flags->omit_large_bodies,
                     "Keep an answer that is too large for the engine without its body, and not "
                     "refuse it");
+  command->add_flag(
+      "--of-retired-store", flags->of_retired_store,
+      "Also what was exported once its store had been retired, where nobody has served "
+      "the store that its records were moved to");
   SetFooter(command,
             "\nInto a server that was started with --transfer=import on an empty store, while no\n"
             "other server uses that. What was cut off is run again: records that are there and\n"

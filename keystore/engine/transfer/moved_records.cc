@@ -102,6 +102,12 @@ std::string DigestOf(const TransferFacts& facts) {
   digest.Add(absl::StrCat("idempotency transfer 1\nengine ", facts.engine, "\ntoken_floor ",
                           facts.token_floor, "\nmade ", facts.made.time_since_epoch().count(),
                           "\nlost_before ", facts.lost_before.time_since_epoch().count(), "\n"));
+  if (facts.retired) {
+    digest.Add(absl::StrCat("retired ", facts.retired->time.time_since_epoch().count(), "\n"));
+    AddWithLength(facts.retired->actor, &digest);
+    AddWithLength(facts.retired->moved_to, &digest);
+    AddWithLength(facts.retired->digest, &digest);
+  }
   return digest.Value();
 }
 

@@ -94,6 +94,18 @@ class RecordTally {
   TransferDigest digest_;
 };
 
+// What a store says of itself whose records were moved away (retirement.h).
+struct Retirement {
+  core::Time time;
+  // Who has decided, and where the records are now, in their words.
+  std::string actor;
+  std::string moved_to;
+  // Of all records of the store, as they were exported.
+  std::string digest;
+
+  friend bool operator==(const Retirement&, const Retirement&) = default;
+};
+
 // What is known of a store as a whole, besides its records.
 struct TransferFacts {
   std::string engine;
@@ -103,6 +115,8 @@ struct TransferFacts {
   core::Time made;
   // As Traits::lost_before.
   core::Time lost_before;
+  // It was moved away before: what was granted since is not in it.
+  std::optional<Retirement> retired = std::nullopt;
 
   friend bool operator==(const TransferFacts&, const TransferFacts&) = default;
 };

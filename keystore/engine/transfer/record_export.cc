@@ -1,9 +1,11 @@
 #include "keystore/engine/transfer/record_export.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "keystore/engine/transfer/import_mark.h"
+#include "keystore/engine/transfer/retirement.h"
 #include "keystore/engine/transfer/waiting_engine.h"
 
 namespace idempotency::keystore {
@@ -21,12 +23,20 @@ absl::StatusOr<RecordTotals> ReadTotals(Engine* engine, const std::function<bool
 absl::StatusOr<TransferFacts> RecordExport::Begin(core::Time now) {
   const absl::StatusOr<core::Time> brought = CheckImported(engine_);
   if (!brought.ok()) return brought.status();
+  absl::StatusOr<std::optional<Retirement>> retired = FindRetirement(engine_);
+  if (absl::IsDataLoss(retired.status())) {
+    // Of whatever move it was, what came since is not here.
+    retired = std::optional(Retirement{
+        .time = {}, .actor = "", .moved_to = "a place that cannot be read", .digest = ""});
+  }
+  if (!retired.ok()) return retired.status();
   const absl::StatusOr<ReadResult> read = WaitingEngine(engine_).Read({ImportMarkKey()});
   if (!read.ok()) return read.status();
   return TransferFacts{.engine = engine_name_,
                        .token_floor = read->token_floor,
                        .made = now,
-                       .lost_before = std::max(*brought, engine_->traits().lost_before)};
+                       .lost_before = std::max(*brought, engine_->traits().lost_before),
+                       .retired = *retired};
 }
 
 absl::StatusOr<RecordChunk> RecordExport::Next() {

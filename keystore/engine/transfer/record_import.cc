@@ -51,6 +51,12 @@ absl::Status RecordImport::Begin(core::Time now) {
     return absl::InvalidArgumentError(
         absl::StrCat("the header holds what no store has; export again: ", std::string(broken)));
   }
+  if (facts.retired && !plan_.of_retired_store) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "these records were exported of a store that had been moved to ", facts.retired->moved_to,
+        " by then, so that what was done since is not among them and would be done twice; export "
+        "that store, or, only where nobody has served it, import with --of-retired-store"));
+  }
   if (now + kMaxImportClockBehind < facts.made) {
     return absl::FailedPreconditionError(
         absl::StrCat("this server's clock is ", (facts.made - now).count(),

@@ -37,6 +37,8 @@ struct ImportPlan {
   bool dry_run = false;
   // Responses that are too large for the store are kept without their body; else they are refused.
   bool omit_large_bodies = false;
+  // Also what was exported of a store that had been moved away by then; else that is refused.
+  bool of_retired_store = false;
 };
 
 // With dry_run: what would be so.
@@ -54,8 +56,9 @@ class RecordImport {
   RecordImport(Engine* engine, ImportPlan plan)
       : engine_(engine), plan_(std::move(plan)), limits_(engine->traits()) {}
 
-  // `now`: by the store's clock. FAILED_PRECONDITION where it is behind, or the store is retired or
-  // holds a part of another import; INVALID_ARGUMENT for facts that no store has.
+  // `now`: by the store's clock. FAILED_PRECONDITION where it is behind, the store is retired or
+  // holds a part of another import, or the source was retired and that is not wanted;
+  // INVALID_ARGUMENT for facts that no store has.
   absl::Status Begin(core::Time now);
 
   // DATA_LOSS for anything but the next chunk, exactly as it was made: nothing of it is written.

@@ -53,9 +53,9 @@ absl::Status CheckUnchanged(Engine* engine, const Retirement& stands,
   if (totals->digest == stands.digest) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "the store is retired, but its records have changed since: they come to ",
-      absl::BytesToHexString(totals->digest), " and not to ",
-      absl::BytesToHexString(stands.digest),
-      ". A server was running on it, or still is: stop it. What it did is not in the new store, and "
+      absl::BytesToHexString(totals->digest), " and not to ", absl::BytesToHexString(stands.digest),
+      ". A server was running on it, or still is: stop it. What it did is not in the new store, "
+      "and "
       "would be done twice"));
 }
 
@@ -73,6 +73,11 @@ absl::Status CheckDigest(Engine* engine, const Retirement& wanted,
 }
 
 }  // namespace
+
+std::string TextOf(const Retirement& retirement) {
+  return absl::StrCat("retired since ", TimeText(retirement.time), ", by ", retirement.actor,
+                      ": its records were moved to ", retirement.moved_to);
+}
 
 core::Key RetirementKey() { return MarkKey("retired"); }
 
@@ -109,10 +114,8 @@ absl::Status CheckNotRetired(Engine* engine) {
   const auto found = FindRetirement(engine);
   if (!found.ok()) return found.status();
   if (!found->has_value()) return absl::OkStatus();
-  const Retirement& retirement = **found;
   return absl::FailedPreconditionError(absl::StrCat(
-      "the store is retired since ", TimeText(retirement.time), ", by ", retirement.actor,
-      ": its records were moved to ", retirement.moved_to,
+      "the store is ", TextOf(**found),
       ", and what was done since is known only there. Start servers on that store; start this one "
       "with --transfer=export to read or export it, or, only where the move is called off, to take "
       "that back with idempotencyctl retire --undo"));
@@ -149,12 +152,18 @@ absl::StatusOr<Retirement> Retire(Engine* engine, const Retirement& wanted,
   return stands;
 }
 
-absl::Status Reinstate(Engine* engine) {
-  return ChangeMark(WaitingEngine(engine), RetirementKey(),
-                    [](const core::Stored& stored) -> absl::StatusOr<MarkChange> {
-                      if (std::holds_alternative<core::Absent>(stored)) return MarkChange();
-                      return MarkChange(core::RecordPtr());
-                    });
+absl::StatusOr<std::optional<Retirement>> Reinstate(Engine* engine) {
+  std::optional<Retirement> stood;
+  const auto erase = [&](const core::Stored& stored) -> absl::StatusOr<MarkChange> {
+    // Asked again where the answer to our own erasure was lost: what was there then, it was.
+    if (std::holds_alternative<core::Absent>(stored)) return MarkChange();
+    const absl::StatusOr<Retirement> read = Read(stored);
+    stood = read.ok() ? std::optional(*read) : std::nullopt;
+    return MarkChange(core::RecordPtr());
+  };
+  const absl::Status erased = ChangeMark(WaitingEngine(engine), RetirementKey(), erase);
+  if (!erased.ok()) return erased;
+  return stood;
 }
 
 }  // namespace idempotency::keystore

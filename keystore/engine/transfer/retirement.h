@@ -13,21 +13,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "keystore/core/record.h"
-#include "keystore/core/time.h"
 #include "keystore/engine/engine.h"
+#include "keystore/engine/transfer/moved_records.h"
 
 namespace idempotency::keystore {
 
-struct Retirement {
-  core::Time time;
-  // Who has decided, and where the records are now, in their words.
-  std::string actor;
-  std::string moved_to;
-  // Of all records of the store, as they were exported (moved_records.h).
-  std::string digest;
-
-  friend bool operator==(const Retirement&, const Retirement&) = default;
-};
+// When it was, by whom and where to, in a few words.
+std::string TextOf(const Retirement& retirement);
 
 core::Key RetirementKey();
 core::Record MakeRetirementMark(const Retirement& retirement);
@@ -48,8 +40,9 @@ absl::Status CheckNotRetired(Engine* engine);
 // running on it. CANCELLED where it was stopped; others as StoreWalk's: by then it may be retired.
 absl::StatusOr<Retirement> Retire(Engine* engine, const Retirement& wanted,
                                   const std::function<bool()>& stopped);
-// Takes that back. OK also where the store is not retired.
-absl::Status Reinstate(Engine* engine);
+// Takes that back, and gives what was taken back. Nothing where the store is not retired, or its
+// mark could not be read, which goes, too.
+absl::StatusOr<std::optional<Retirement>> Reinstate(Engine* engine);
 
 }  // namespace idempotency::keystore
 

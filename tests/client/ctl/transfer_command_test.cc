@@ -259,6 +259,43 @@ TEST_F(TransferCommandTest, TakesARetirementBackOnlyWithAReason) {
   EXPECT_EQ(server_.transfers.retire.calls, 0);
 }
 
+TEST_F(TransferCommandTest, SaysWhatWasTakenBack) {
+  server_.transfers.reinstate.answer = [](auto*, const auto&,
+                                          wire::ReinstateStoreResponse* response) {
+    response->mutable_retirement()->mutable_retire_time()->set_seconds(1);
+    response->mutable_retirement()->set_actor("ann\x1b");
+    response->mutable_retirement()->set_moved_to("etcd two");
+    return grpc::Status::OK;
+  };
+  const RunResult run = server_.Run({"retire", "--undo", "--reason=called off"});
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.out, AllOf(HasSubstr("NOT RETIRED"), HasSubstr("1970-01-01T00:00:01Z"),
+                             HasSubstr("ann\\x1b"), HasSubstr("etcd two")));
+}
+
+TEST_F(TransferCommandTest, SaysThatTheStoreWasRetiredBeforeItWasExported) {
+  EXPECT_THAT(Export().err, Not(HasSubstr("was retired")));
+  unlink(file().c_str());
+  server_.transfers.give = [](auto* writer) {
+    auto parts = SomeParts();
+    parts[0].mutable_header()->mutable_retired()->mutable_retire_time()->set_seconds(1);
+    parts[0].mutable_header()->mutable_retired()->set_moved_to("etcd two\x1b");
+    for (const wire::ExportRecordsResponse& part : parts) writer->Write(part);
+    return grpc::Status::OK;
+  };
+  const RunResult run = Export();
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.err, AllOf(HasSubstr("was retired"), HasSubstr("1970-01-01T00:00:01Z"),
+                             HasSubstr("etcd two\\x1b"), HasSubstr("granted since")));
+  for (const bool wanted : {false, true}) {
+    std::vector<std::string> words = {"import", "--from=" + file()};
+    if (wanted) words.push_back("--of-retired-store");
+    ASSERT_EQ(server_.Run(words).code, 0);
+    EXPECT_EQ(taken_[0].begin().of_retired_store(), wanted);
+    EXPECT_EQ(taken_[0].begin().header().retired().moved_to(), "etcd two\x1b");
+  }
+}
+
 TEST_F(TransferCommandTest, SaysWhyAStoreIsNotRetired) {
   server_.transfers.retire.answer = [](auto...) {
     return grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "the store's records come to 00");

@@ -71,6 +71,7 @@ struct Done {
 struct How {
   bool dry_run = false;
   bool omit_large_bodies = false;
+  bool of_retired_store = false;
   core::Time now = kNow;
   // So many chunks, and then nothing more.
   std::optional<size_t> chunks;
@@ -79,7 +80,8 @@ struct How {
 Done Import(Engine& engine, const Exported& exported, const How& how = {}) {
   RecordImport records(&engine, {.facts = exported.facts,
                                  .dry_run = how.dry_run,
-                                 .omit_large_bodies = how.omit_large_bodies});
+                                 .omit_large_bodies = how.omit_large_bodies,
+                                 .of_retired_store = how.of_retired_store});
   Done done;
   done.status = records.Begin(how.now);
   const size_t chunks = how.chunks.value_or(exported.chunks.size());
@@ -310,6 +312,23 @@ TEST(TransferTest, EveryFieldOfTheHeaderIsInItsDigest) {
   other = facts;
   other.lost_before = {};
   EXPECT_NE(DigestOf(other), digest);
+
+  const Retirement retired{.time = kNow, .actor = "ann", .moved_to = "there", .digest = "d"};
+  other = facts;
+  other.retired = retired;
+  EXPECT_EQ(absl::BytesToHexString(DigestOf(other)),
+            "726538c14e8042793889ad3ea3b58481100d6cecb5c99232dfc02ba6dc5634ab");
+  Retirement rows[] = {retired, retired, retired, retired};
+  rows[0].time += milliseconds(1);
+  rows[1].actor = "annt";
+  rows[1].moved_to = "here";
+  rows[2].moved_to = "elsewhere";
+  rows[3].digest = "e";
+  for (const Retirement& row : rows) {
+    TransferFacts changed = facts;
+    changed.retired = row;
+    EXPECT_NE(DigestOf(changed), DigestOf(other));
+  }
 }
 
 // Files that were written by another version have to mean the same.
@@ -565,8 +584,12 @@ TEST_P(RetirementTest, IsKeptByTheStoreUntilItIsTakenBack) {
   EXPECT_EQ(MustExport(again).totals, exported.totals);
   ExpectHoldsSamples(again);
 
-  EXPECT_TRUE(Reinstate(&again).ok());
-  EXPECT_TRUE(Reinstate(&again).ok());
+  const auto stood = Reinstate(&again);
+  ASSERT_TRUE(stood.ok()) << stood.status();
+  EXPECT_EQ(*stood, std::optional(wanted));
+  const auto nothing = Reinstate(&again);
+  ASSERT_TRUE(nothing.ok()) << nothing.status();
+  EXPECT_EQ(*nothing, std::nullopt);
   EXPECT_TRUE(CheckNotRetired(&again).ok());
   EXPECT_EQ(MustRetire(again, later), later);
 }
@@ -664,6 +687,25 @@ TEST(TransferTest, NothingIsImportedIntoARetiredStore) {
   }
 }
 
+TEST(TransferTest, WhatARetiredStoreHoldsIsImportedOnlyWhereThatIsSaid) {
+  const auto source = Source();
+  const Exported before = MustExport(*source);
+  EXPECT_EQ(before.facts.retired, std::nullopt);
+  MustRetire(*source, RetirementOf(before));
+  const Exported since = MustExport(*source);
+  EXPECT_EQ(since.facts.retired, std::optional(RetirementOf(before)));
+  EXPECT_EQ(since.totals, before.totals);
+  MemoryEngine target;
+  for (const bool dry_run : {true, false}) {
+    const Done refused = Import(target, since, {.dry_run = dry_run});
+    EXPECT_EQ(refused.status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(refused.status.message()),
+                ::testing::AllOf(HasSubstr("the etcd"), HasSubstr("--of-retired-store")));
+  }
+  EXPECT_FALSE(IsMarked(target));
+  EXPECT_TRUE(Import(target, since, {.of_retired_store = true}).status.ok());
+}
+
 TEST(TransferTest, HalfAnImportIsNotRetired) {
   const Exported exported = MustExport(*Source());
   MemoryEngine target;
@@ -690,7 +732,9 @@ TEST(TransferTest, AMarkThatCannotBeReadKeepsServersOffToo) {
   MemoryEngine store;
   Store(store, RetirementKey(), CompleteRecord(3));
   EXPECT_EQ(CheckNotRetired(&store).code(), absl::StatusCode::kDataLoss);
-  EXPECT_FALSE(Retire(&store, RetirementOf(MustExport(store)), &NeverStopped).ok());
+  const Exported exported = MustExport(store);
+  EXPECT_TRUE(exported.facts.retired.has_value());
+  EXPECT_FALSE(Retire(&store, RetirementOf(exported), &NeverStopped).ok());
   EXPECT_TRUE(Reinstate(&store).ok());
   EXPECT_TRUE(CheckNotRetired(&store).ok());
 }

@@ -57,7 +57,8 @@ struct Told {
   std::optional<wire::ImportConflict> conflict;
 };
 
-Told Import(const ServiceFixture& service, const Parts& parts, bool dry_run = false) {
+Told Import(const ServiceFixture& service, const Parts& parts, bool dry_run = false,
+            bool of_retired_store = false) {
   const std::unique_ptr<Stub> stub = wire::TransferService::NewStub(service.NewChannel());
   grpc::ClientContext context;
   const auto stream = stub->ImportRecords(&context);
@@ -66,6 +67,7 @@ Told Import(const ServiceFixture& service, const Parts& parts, bool dry_run = fa
     if (part.has_header()) {
       *request.mutable_begin()->mutable_header() = part.header();
       request.mutable_begin()->set_dry_run(dry_run);
+      request.mutable_begin()->set_of_retired_store(of_retired_store);
     }
     if (part.has_chunk()) *request.mutable_chunk() = part.chunk();
     if (part.has_trailer()) *request.mutable_trailer() = part.trailer();
@@ -102,15 +104,16 @@ Retired Retire(const ServiceFixture& service, const std::string& digest,
   return {status, response.retirement()};
 }
 
-grpc::Status Reinstate(const ServiceFixture& service, const std::string& actor = "bob",
-                       const std::string& reason = "called off") {
+Retired Reinstate(const ServiceFixture& service, const std::string& actor = "bob",
+                  const std::string& reason = "called off") {
   const std::unique_ptr<Stub> stub = wire::TransferService::NewStub(service.NewChannel());
   grpc::ClientContext context;
   wire::ReinstateStoreRequest request;
   request.set_actor(actor);
   request.set_reason(reason);
   wire::ReinstateStoreResponse response;
-  return stub->ReinstateStore(&context, request, &response);
+  const grpc::Status status = stub->ReinstateStore(&context, request, &response);
+  return {status, response.retirement()};
 }
 
 // How the start of a server on this store ends; `admitted`: whether it said that the store is fit.
@@ -224,7 +227,7 @@ TEST_F(TransferServerTest, IsRefusedByAServerThatServes) {
   const grpc::Status retired = Retire(*service, parts[2].trailer().digest()).status;
   EXPECT_EQ(retired.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_THAT(retired.error_message(), HasSubstr("--transfer=export"));
-  EXPECT_EQ(Reinstate(*service).error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(Reinstate(*service).status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_TRUE(service->server()->serving());
 }
 
@@ -239,7 +242,7 @@ TEST_F(TransferServerTest, OneModeIsNotTheOther) {
   const auto service = Serve(target(), TransferMode::kImport);
   EXPECT_EQ(Retire(*service, parts[2].trailer().digest()).status.error_code(),
             grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_EQ(Reinstate(*service).error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(Reinstate(*service).status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
 }
 
 TEST_F(TransferServerTest, CallersAreToComeBackMeanwhile) {
@@ -332,13 +335,28 @@ TEST_F(TransferServerTest, ARetiredStoreIsOnlyReadUntilThatIsTakenBack) {
                 ::testing::AllOf(HasSubstr("by ann"), HasSubstr("moved to the etcd"),
                                  HasSubstr("--transfer=export")));
   }
-  EXPECT_EQ(MustExport().back().trailer().digest(), digest);
+  const Parts since = MustExport();
+  EXPECT_EQ(since.back().trailer().digest(), digest);
+  EXPECT_EQ(since.front().header().retired().moved_to(), "the etcd");
+  {
+    const auto service = Serve(target(), TransferMode::kImport);
+    EXPECT_EQ(Import(*service, since).status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+    Parts changed = since;
+    changed.front().mutable_header()->clear_retired();
+    EXPECT_EQ(Import(*service, changed).status.error_code(), grpc::StatusCode::DATA_LOSS);
+    const Told told = Import(*service, since, /*dry_run=*/false, /*of_retired_store=*/true);
+    EXPECT_TRUE(told.status.ok()) << told.status.error_message();
+  }
   {
     const auto service = Serve(source(), TransferMode::kExport);
-    for (int i = 0; i < 2; ++i) {
-      const grpc::Status status = Reinstate(*service);
-      EXPECT_TRUE(status.ok()) << status.error_message();
-    }
+    const Retired back = Reinstate(*service);
+    EXPECT_TRUE(back.status.ok()) << back.status.error_message();
+    EXPECT_EQ(back.retirement.actor(), "ann");
+    EXPECT_EQ(back.retirement.moved_to(), "the etcd");
+    EXPECT_EQ(back.retirement.digest(), digest);
+    const Retired again = Reinstate(*service);
+    EXPECT_TRUE(again.status.ok()) << again.status.error_message();
+    EXPECT_FALSE(again.retirement.has_retire_time());
   }
   const auto service = Serve(source(), TransferMode::kOff);
   EXPECT_TRUE(service->Call(&Api::Complete, Complete("open", open_)).status.ok());
@@ -370,8 +388,8 @@ TEST_F(TransferServerTest, ARetirementWithoutWhoAndWhereIsRefused) {
   for (const grpc::Status& refused :
        {Retire(*service, "").status, Retire(*service, digest + "x").status,
         Retire(*service, digest, "").status, Retire(*service, digest, "ann", "").status,
-        Retire(*service, digest, "ann", too_long).status, Reinstate(*service, ""),
-        Reinstate(*service, "bob", "")}) {
+        Retire(*service, digest, "ann", too_long).status, Reinstate(*service, "").status,
+        Reinstate(*service, "bob", "").status}) {
     EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   }
   service->Stop();
@@ -392,16 +410,17 @@ TEST_F(TransferServerTest, BothAreInTheAudit) {
     options.adjust = [&](service::ServerParts* parts) { parts->audit = audit->get(); };
     const ServiceFixture service(std::move(options));
     EXPECT_TRUE(Retire(service, digest).status.ok());
-    EXPECT_TRUE(Reinstate(service).ok());
+    EXPECT_TRUE(Reinstate(service).status.ok());
   }
   (*audit)->Flush();
   std::ifstream file(path);
   const std::string lines{std::istreambuf_iterator<char>(file), {}};
-  EXPECT_THAT(lines, ::testing::AllOf(
-                         HasSubstr(R"("action":"retire_store")"), HasSubstr(R"("actor":"ann")"),
-                         HasSubstr(R"("reason":"the etcd")"),
-                         HasSubstr(R"("action":"reinstate_store")"), HasSubstr(R"("actor":"bob")"),
-                         HasSubstr(R"("reason":"called off")"), HasSubstr(R"("result":"OK")")));
+  EXPECT_THAT(lines,
+              ::testing::AllOf(
+                  HasSubstr(R"("action":"retire_store")"), HasSubstr(R"("actor":"ann")"),
+                  HasSubstr(R"("reason":"the etcd")"), HasSubstr(R"("action":"reinstate_store")"),
+                  HasSubstr(R"("actor":"bob")"), HasSubstr(R"("reason":"called off")"),
+                  HasSubstr(R"(Z, by ann: its records were moved to the etcd","result":"OK")")));
 }
 
 class NoBackups final : public service::AccessPolicy {
@@ -423,7 +442,7 @@ TEST_F(TransferServerTest, IsForWhoMayAdministerEverything) {
     EXPECT_EQ(Export(service, &parts).error_code(), grpc::StatusCode::PERMISSION_DENIED);
     EXPECT_EQ(Import(service, {}).status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
     EXPECT_EQ(Retire(service, "").status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
-    EXPECT_EQ(Reinstate(service).error_code(), grpc::StatusCode::PERMISSION_DENIED);
+    EXPECT_EQ(Reinstate(service).status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
   }
 }
 
