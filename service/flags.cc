@@ -109,8 +109,8 @@ constexpr Row kRows[] = {
      "What RocksDB gathers of one column family in memory, in MiB."},
     {"log_ahead_mb", &Flags::log_ahead_mb,
      "How much of RocksDB's log is filled with zeros in front of what is written, in MiB, at most\n"
-     "a quarter of --memtable_mb: syncs are faster then, where the file system writes in place\n"
-     "(ext4, XFS). None is made while the disk has little room. 0: none."},
+     "a quarter of --memtable_mb, 8 say: single calls are faster then, where the file system\n"
+     "writes in place (ext4, XFS). None is made while the disk has little room. 0: none."},
     {"max_connections", &Flags::max_connections,
      "Connections at once; those beyond are reset. Fewer where the limit of open files is\n"
      "too low for as many: each takes two, and the store needs some."},

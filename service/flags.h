@@ -41,7 +41,7 @@ struct Flags {
   int ballast_mb = 64;
   int block_cache_mb = 256;
   int memtable_mb = 64;
-  int log_ahead_mb = 8;
+  int log_ahead_mb = 0;
   int max_connections = 10'000;
   int max_connections_per_peer = 1'000;
   int max_cancelled_calls = 10'000;

@@ -30,10 +30,11 @@ constexpr char kUsage[] =
     "  --jobs=N      how many servers at once, each with its own store and clients (1)\n"
     "  --control     a server that says that it syncs and does not: not to notice is the failure\n";
 
-// Small memtables, so that the kills meet flushes and compactions.
+// Small memtables, so that the kills meet flushes and compactions; zeros ahead of the log, which
+// the kills of `network` go without.
 std::vector<std::string> Flags(const TempDirectory& directory) {
   return {"--data_dir=" + directory.file("store"), "--ballast_mb=0", "--memtable_mb=1",
-          "--log_level=warning"};
+          "--log_ahead_mb=8", "--log_level=warning"};
 }
 
 class Kills {

@@ -33,7 +33,7 @@ TEST(FlagsTest, HaveDefaults) {
   EXPECT_EQ(flags->listen, "127.0.0.1:7420");
   EXPECT_EQ(flags->engine, "rocksdb");
   EXPECT_EQ(flags->config, "");
-  EXPECT_EQ(flags->log_ahead_mb, 8);
+  EXPECT_EQ(flags->log_ahead_mb, 0);
   EXPECT_FALSE(flags->trust_clock);
 }
 
