@@ -53,11 +53,9 @@ absl::Status MakeDirectory(const std::string& path) {
 
 // null: none is wanted.
 std::unique_ptr<LogAhead> MakeLogAhead(const StoreTuning& tuning) {
-  LogAheadOptions options = tuning.log_ahead;
-  options.bytes = std::min<uint64_t>(options.bytes, tuning.memtable_bytes / 4);
-  if (options.bytes < kMinLogAheadBytes) return nullptr;
+  if (tuning.log_ahead.bytes < kMinLogAheadBytes) return nullptr;
   rocksdb::Env* const below = tuning.env != nullptr ? tuning.env : rocksdb::Env::Default();
-  return std::make_unique<LogAhead>(below, std::move(options));
+  return std::make_unique<LogAhead>(below, tuning.log_ahead);
 }
 
 }  // namespace

@@ -54,9 +54,8 @@ absl::Status CheckUnchanged(Engine* engine, const Retirement& stands,
   return absl::FailedPreconditionError(absl::StrCat(
       "the store is retired, but its records have changed since: they come to ",
       absl::BytesToHexString(totals->digest), " and not to ", absl::BytesToHexString(stands.digest),
-      ". A server was running on it, or still is: stop it. What it did is not in the new store, "
-      "and "
-      "would be done twice"));
+      ". A server was running on it, or still is: stop it. What it did is not in the new "
+      "store, and would be done twice"));
 }
 
 absl::Status CheckDigest(Engine* engine, const Retirement& wanted,
