@@ -57,11 +57,8 @@ std::string Daemon::Start() {
   pid_ = fork();
   if (pid_ == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    // Not open, which own_calls.cc stands in front of with a lock: another thread may have held it
-    // when this process was made, and here nobody would ever let go of it.
-    const auto log =
-        syscall(SYS_openat, AT_FDCWD, log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-    dup2(static_cast<int>(log), STDERR_FILENO);
+    const int log = open(log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    dup2(log, STDERR_FILENO);
     execv(program_.c_str(), argv.data());
     _exit(127);
   }

@@ -1,6 +1,7 @@
 #include "tests/proof/crash/own_calls.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -9,11 +10,10 @@
 #include <cstdarg>
 #include <cstddef>
 #include <map>
+#include <mutex>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/match.h"
-#include "absl/synchronization/mutex.h"
 
 namespace idempotency::proof {
 namespace {
@@ -28,41 +28,46 @@ struct OwnFile {
 class Registry {
  public:
   void Add(const std::string& directory, std::shared_ptr<JudgedDisk> disk) {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     disks_[directory + "/"] = std::move(disk);
   }
   void Remove(const std::string& directory) {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     disks_.erase(directory + "/");
   }
   std::shared_ptr<JudgedDisk> DiskOf(const std::string& path) const {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     for (const auto& [directory, disk] : disks_) {
       if (absl::StartsWith(path, directory)) return disk;
     }
     return nullptr;
   }
   void Opened(int fd, OwnFile file) {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     files_[fd] = std::move(file);
   }
   OwnFile Find(int fd) const {
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     const auto file = files_.find(fd);
     return file == files_.end() ? OwnFile{} : file->second;
   }
   // Before the number can be another file's.
   OwnFile Closing(int fd) {
     OwnFile file = Find(fd);
-    absl::MutexLock lock(&mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     files_.erase(fd);
     return file;
   }
 
+  // Around a fork.
+  void Hold() { mutex_.lock(); }
+  void LetGo() { mutex_.unlock(); }
+
  private:
-  mutable absl::Mutex mutex_;
-  std::map<std::string, std::shared_ptr<JudgedDisk>> disks_ ABSL_GUARDED_BY(mutex_);
-  std::map<int, OwnFile> files_ ABSL_GUARDED_BY(mutex_);
+  // Of a kind that a child can let go of, whoever has waited for it in the parent.
+  mutable std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<JudgedDisk>> disks_;
+  std::map<int, OwnFile> files_;
 };
 
 // Never destroyed: files are closed until the very end.
@@ -70,6 +75,11 @@ Registry& Known() {
   static auto* const registry = new Registry;
   return *registry;
 }
+
+// A child that is made while another thread asks here would wait for that thread, which it has not,
+// and never come to what it is to run.
+[[maybe_unused]] const int kAroundForks =
+    pthread_atfork([] { Known().Hold(); }, [] { Known().LetGo(); }, [] { Known().LetGo(); });
 
 int Fail(const rocksdb::IOStatus& status) {
   errno = status.IsNoSpace() ? ENOSPC : EIO;
