@@ -69,6 +69,7 @@ void Board::Hear(const Ticket& ticket, Outcome outcome) {
   call.ended = outcome.ended;
   if (outcome.ended != Ended::kAnswered) {
     ++lost_;
+    ++unanswered_[outcome.why];
     return;
   }
   call.received = ++now_;
@@ -126,6 +127,11 @@ std::string Board::wrong() const {
 std::map<std::string, uint64_t> Board::met() const {
   absl::MutexLock lock(&mutex_);
   return met_;
+}
+
+std::map<std::string, uint64_t> Board::unanswered() const {
+  absl::MutexLock lock(&mutex_);
+  return unanswered_;
 }
 
 std::vector<Draft> Board::LastLooks() const {

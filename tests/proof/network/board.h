@@ -70,6 +70,8 @@ class Board {
   std::string wrong() const ABSL_LOCKS_EXCLUDED(mutex_);
   // How often each answer was met: "ACQUIRED", "error STALE_FENCING_TOKEN", ...
   std::map<std::string, uint64_t> met() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // How often calls were not answered, by what they ended with; for people.
+  std::map<std::string, uint64_t> unanswered() const ABSL_LOCKS_EXCLUDED(mutex_);
   // The last look at every key.
   std::vector<Draft> LastLooks() const ABSL_LOCKS_EXCLUDED(mutex_);
   // Everything. To be called last.
@@ -94,6 +96,7 @@ class Board {
   uint64_t lost_ ABSL_GUARDED_BY(mutex_) = 0;
   std::string wrong_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, uint64_t> met_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, uint64_t> unanswered_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace idempotency::proof::network

@@ -263,10 +263,11 @@ class Stream {
     const grpc::Status status = stream_->Finish();
     absl::MutexLock lock(&mutex_);
     std::vector<Draft> lost;
-    const Outcome outcome = status.ok() ? Outcome{} : HearFailure(status, context_);
+    const Outcome outcome =
+        status.ok() ? Outcome{.why = "its stream ended"} : HearFailure(status, context_);
     for (auto& [tag, command] : in_flight_) {
       if (!outcome.wrong.empty()) board_.Wrong(outcome.wrong);
-      board_.Hear(command.ticket, {});
+      board_.Hear(command.ticket, {.why = outcome.why});
       lost.push_back(std::move(command.draft));
     }
     return lost;

@@ -70,6 +70,7 @@ struct Round {
   uint64_t answers = 0;
   uint64_t lost = 0;
   std::map<std::string, uint64_t> met;
+  std::map<std::string, uint64_t> unanswered;
   double seconds = 0;  // of load
 };
 
@@ -115,6 +116,7 @@ Round Play(Site& site, uint64_t seed, const std::string& name, uint64_t answers)
   if (round.wrong.empty()) round.wrong = board.wrong();
   round.lost = board.lost();
   round.met = board.met();
+  round.unanswered = board.unanswered();
   round.histories = board.Take();
   return round;
 }
@@ -239,6 +241,12 @@ std::string Missing(const std::map<std::string, uint64_t>& met, const Site& site
   return missing;
 }
 
+void PrintUnanswered(const std::map<std::string, uint64_t>& unanswered) {
+  for (const auto& [why, count] : unanswered) {
+    std::printf("%8" PRIu64 "  not answered: %s\n", count, why.c_str());
+  }
+}
+
 uint64_t NumberOf(const Settings& settings, const std::string& name, uint64_t otherwise) {
   const auto found = settings.others.find(name);
   return found == settings.others.end() ? otherwise
@@ -264,7 +272,7 @@ int Prove(const Settings& settings, const SiteOptions& options) {
   Tally tally(settings);
   Site site(options);
   Totals totals;
-  std::map<std::string, uint64_t> met;
+  std::map<std::string, uint64_t> met, unanswered;
   uint64_t answers = 0, lost = 0;
   double seconds = 0;
   std::string wrong = site.Start();
@@ -278,12 +286,14 @@ int Prove(const Settings& settings, const SiteOptions& options) {
     seconds += round.seconds;
     lost += round.lost;
     for (const auto& [what, count] : round.met) met[what] += count;
+    for (const auto& [why, count] : round.unanswered) unanswered[why] += count;
     if (wrong.empty()) Check(round.histories, tally, totals);
   }
   if (wrong.empty()) wrong = site.Drain(0);
   if (!wrong.empty()) tally.Failed(wrong);
   const std::string missing = Missing(met, site, totals, answers);
   if (!missing.empty()) tally.Failed("not met: " + missing);
+  PrintUnanswered(unanswered);
   const double rate = seconds > 0 ? static_cast<double>(answers) / seconds : 0;
   std::printf(
       "%" PRIu64 " calls of %" PRIu64 " keys, %" PRIu64 " without an answer, over %" PRIu64

@@ -12,6 +12,9 @@
 namespace idempotency::proof::network {
 namespace {
 
+// What a message says first tells what it is about; what follows differs from call to call.
+constexpr size_t kMaxWhy = 60;
+
 using core::Duration;
 using core::Time;
 
@@ -214,6 +217,7 @@ Outcome HearReason(std::string_view reason) {
        {core::Reason::kOverloaded, core::Reason::kStoreFull, core::Reason::kQuotaExceeded}) {
     if (reason == core::Name(refused)) outcome.ended = Ended::kNoEffect;
   }
+  outcome.why = std::string(reason);
   if (outcome.ended == Ended::kNoEffect) return outcome;
   if (reason == core::Name(core::Reason::kStoreUnavailable)) return outcome;
   outcome.ended = Ended::kAnswered;
@@ -222,6 +226,7 @@ Outcome HearReason(std::string_view reason) {
 }
 
 Outcome HearWithoutReason(int code, const std::string& message) {
+  const std::string why = "code " + std::to_string(code) + ": " + message.substr(0, kMaxWhy);
   switch (static_cast<grpc::StatusCode>(code)) {
     // What a connection that ended leaves behind, or a call that was given up.
     case grpc::StatusCode::UNAVAILABLE:
@@ -229,7 +234,7 @@ Outcome HearWithoutReason(int code, const std::string& message) {
     case grpc::StatusCode::DEADLINE_EXCEEDED:
     case grpc::StatusCode::INTERNAL:
     case grpc::StatusCode::UNKNOWN:
-      return {};
+      return {.why = why};
     default:
       return {.wrong = "a call ended with code " + std::to_string(code) + ": " + message};
   }

@@ -48,6 +48,8 @@ struct Outcome {
   Told told;
   // Nothing that may happen on this network explains it. Empty: all is well.
   std::string wrong;
+  // For people, where it was not answered: what it ended with.
+  std::string why;
 };
 
 Outcome Hear(const v1::Result& result);
