@@ -129,10 +129,13 @@ class Search {
  private:
   bool Go(State state);
   bool GoOn(const State& state, Moment first_received);
-  bool TryAnswered(const State& state, size_t call);
-  bool TryLost(const State& state, size_t call);
-  bool TryEarly(const State& state, size_t call);
-  bool TryLapse(const State& state);
+  // Each goes on from what may come next, but for what is better tried later.
+  bool TryAnswered(const State& state, size_t call, std::vector<State>& later);
+  bool TryLost(const State& state, size_t call, std::vector<State>& later);
+  bool TryEarly(const State& state, size_t call, std::vector<State>& later);
+  bool TryLapse(const State& state, std::vector<State>& later);
+  bool GoOrPutOff(std::optional<State> next, std::vector<State>& later);
+  bool LeadsToWhatIsShown(const State& state) const;
 
   Moment FirstReceived(const State& state) const;
   bool MayBeNext(const State& state, size_t call, Moment first_received) const;
@@ -238,38 +241,57 @@ bool Search::Go(State state) {
 }
 
 bool Search::GoOn(const State& state, Moment first_received) {
+  std::vector<State> later;
   for (const size_t call : answered_) {
-    if (MayBeNext(state, call, first_received) && TryAnswered(state, call)) return true;
+    if (MayBeNext(state, call, first_received) && TryAnswered(state, call, later)) return true;
   }
-  if (TryLapse(state)) return true;
+  if (TryLapse(state, later)) return true;
   for (const size_t call : lost_) {
-    if (MayBeNext(state, call, first_received) && TryLost(state, call)) return true;
+    if (MayBeNext(state, call, first_received) && TryLost(state, call, later)) return true;
   }
   for (const size_t call : answered_) {
     if (!history_.calls[call].perhaps_twice || state.early[call]) continue;
-    if (MayBeNext(state, call, first_received) && TryEarly(state, call)) return true;
+    if (MayBeNext(state, call, first_received) && TryEarly(state, call, later)) return true;
   }
+  return std::any_of(later.begin(), later.end(),
+                     [this](State& next) { return Go(std::move(next)); });
+}
+
+// The history of an operation only grows, unless it is forgotten. Whatever puts an event into it
+// that the next answer which shows it does not have is hardly ever right; and to find that out can
+// take every order of all lost calls.
+bool Search::LeadsToWhatIsShown(const State& state) const {
+  const auto shows = std::find_if(answered_.begin(), answered_.end(), [&](size_t call) {
+    return !state.done[call] && history_.calls[call].told.history.has_value();
+  });
+  if (shows == answered_.end()) return true;
+  const std::string so_far = HistoryWithoutTimes(state.model->History(core::At(state.model_now)));
+  return StartsWith(*history_.calls[*shows].told.history, so_far);
+}
+
+bool Search::GoOrPutOff(std::optional<State> next, std::vector<State>& later) {
+  if (!next.has_value()) return false;
+  if (LeadsToWhatIsShown(*next)) return Go(*std::move(next));
+  later.push_back(*std::move(next));
   return false;
 }
 
-bool Search::TryAnswered(const State& state, size_t call) {
+bool Search::TryAnswered(const State& state, size_t call, std::vector<State>& later) {
   const Call& c = history_.calls[call];
-  std::optional<State> next = Place(state, call, c, c.told.token);
-  return next.has_value() && Go(*std::move(next));
+  return GoOrPutOff(Place(state, call, c, c.told.token), later);
 }
 
-bool Search::TryLost(const State& state, size_t call) {
+bool Search::TryLost(const State& state, size_t call, std::vector<State>& later) {
   const bool acquires = std::holds_alternative<core::ReserveCommand>(history_.calls[call].command);
   for (const uint64_t token : unclaimed_tokens_) {
     if (!acquires && token != 0) continue;
-    std::optional<State> next = Place(state, call, history_.calls[call], token);
-    if (next.has_value() && Go(*std::move(next))) return true;
+    if (GoOrPutOff(Place(state, call, history_.calls[call], token), later)) return true;
   }
   return false;
 }
 
 // It has its effect as if nobody had been told, and is answered when it is stepped again.
-bool Search::TryEarly(const State& state, size_t call) {
+bool Search::TryEarly(const State& state, size_t call, std::vector<State>& later) {
   Call unheard = history_.calls[call];
   const uint64_t token = unheard.told.token;
   unheard.ended = Ended::kLost;
@@ -278,10 +300,10 @@ bool Search::TryEarly(const State& state, size_t call) {
   if (!next.has_value()) return false;
   next->done.reset(call);
   next->early.set(call);
-  return Go(*std::move(next));
+  return GoOrPutOff(std::move(next), later);
 }
 
-bool Search::TryLapse(const State& state) {
+bool Search::TryLapse(const State& state, std::vector<State>& later) {
   if (!state.deadline.is_set || !state.deadline.is_short) return false;
   State next = state;
   next.model_now = state.deadline.model;
@@ -289,7 +311,7 @@ bool Search::TryLapse(const State& state) {
   next.deadline = Deadline{};
   next.changes = Mix(state.changes ^ Mix(kMaxCalls));
   ++next.lapses;
-  return Go(std::move(next));
+  return GoOrPutOff(std::move(next), later);
 }
 
 Moment Search::FirstReceived(const State& state) const {

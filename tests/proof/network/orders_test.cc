@@ -383,6 +383,24 @@ TEST(OrdersTest, AlsoOfSeveralServersARecordIsNotReadAsItWasBeforeACallThatHasEn
   EXPECT_FALSE(story.Explained());
 }
 
+// A late completion that fits already, but comes behind what another answer shows; and renewals,
+// which any order may have.
+TEST(OrdersTest, AKeyOfWhichManyCallsWereLostIsNotLeftUndecided) {
+  Story story;
+  story.Answered(Reserve("a"), "ACQUIRED PROCEED token=5 attempt=1");
+  story.Answered(Release(5), "FREED");
+  story.Answered(Reserve("b"), "ACQUIRED PROCEED token=6 attempt=1");
+  for (int i = 0; i < 12; ++i) story.Lost(Renew(6, kFar));
+  story.Lost(Release(6));
+  story.Answered(Get(), "FREED PROCEED").told.history =
+      "ACQUIRED#1 RELEASED#1 ACQUIRED#1 RELEASED#1";
+  story.Answered(Complete(5), "error STALE_FENCING_TOKEN");
+  story.LastOverlaps();
+  story.Answered(Get(), "FREED PROCEED").told.history =
+      "ACQUIRED#1 RELEASED#1 ACQUIRED#1 RELEASED#1 LATE_COMPLETION#1";
+  EXPECT_EQ(story.Wrong(), "");
+}
+
 TEST(OrdersTest, WhatWasSteppedTwiceIsAnsweredAsARepetition) {
   Story story;
   story.Answered(Reserve("a"), "ACQUIRED PROCEED token=5 attempt=1");
