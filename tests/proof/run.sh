@@ -42,6 +42,9 @@ kills_control       $BIN/idempotency_kills --control
 power_cuts  $BIN/idempotency_power_cuts --seed=$seed --floor=5000
 power_cuts_control  $BIN/idempotency_power_cuts --control
 etcd_kills  $BIN/idempotency_etcd_kills --seed=$seed --floor=20 --slow
+postgres_failovers  $BIN/idempotency_postgres_failovers --seed=$seed --floor=2
+paused_etcd         $BIN/idempotency_paused_replica --engine=etcd --seed=$seed --floor=12
+paused_postgres     $BIN/idempotency_paused_replica --engine=postgres --seed=$seed --floor=12
 shutdowns   $BIN/idempotency_shutdowns --seed=$seed --floor=5
 io_faults   $BIN/idempotency_io_faults --seed=$seed --all --part=0/4
 io_faults_control   $BIN/idempotency_io_faults --control
@@ -52,6 +55,9 @@ requests    $BIN/idempotency_bad_requests --seed=$seed --floor=5000
 fuzz        tests/fuzz/run.sh --seed=$seed
 network     $BIN/idempotency_network --seed=$seed --floor=100000
 network_control     $BIN/idempotency_network --seed=$seed --control
+network_etcd        $BIN/idempotency_network --engine=etcd --seed=$seed --floor=10000
+network_postgres    $BIN/idempotency_network --engine=postgres --seed=$seed --floor=10000
+large_answers       $BIN/idempotency_large_answers --floor=300
 overload    $BIN/idempotency_overload --seed=$seed --floor=3
 model       tests/proof/spin/check.sh
 TEXT
@@ -61,14 +67,8 @@ TEXT
 by_name() {
   cat <<TEXT
 etcd_kills_in_time  $BIN/idempotency_etcd_kills --seed=$seed --floor=20
-postgres_failovers  $BIN/idempotency_postgres_failovers --seed=$seed --floor=2
 postgres_failovers_control $BIN/idempotency_postgres_failovers --seed=$seed --control
-paused_etcd         $BIN/idempotency_paused_replica --engine=etcd --seed=$seed --floor=12
-paused_postgres     $BIN/idempotency_paused_replica --engine=postgres --seed=$seed --floor=12
-network_etcd        $BIN/idempotency_network --engine=etcd --seed=$seed --floor=20000
-network_postgres    $BIN/idempotency_network --engine=postgres --seed=$seed --floor=20000
 soak        $BIN/idempotency_soak --seed=$seed --floor=60
-large_answers       $BIN/idempotency_large_answers --floor=300
 large_answers_control $BIN/idempotency_large_answers --floor=50 --control
 io_faults_all       $BIN/idempotency_io_faults --seed=$seed --all
 hostile     $BIN/idempotency_hostile --seed=$seed
