@@ -62,6 +62,11 @@ bool ConnectionWatch::HasNotBegun(uint64_t bytes_received, const CallCounts& cou
   return counts.started == 0 && bytes_received - bytes_at_progress_ > kMaxBytesBeforeACall;
 }
 
+bool ConnectionWatch::IsUngranted(uint64_t bytes_received, uint64_t open) const {
+  if (open > kMaxGrantedCalls) return false;
+  return bytes_received - bytes_at_answer_ > kMaxUngrantedBytes + kMaxGrantedBytes * open;
+}
+
 Conduct ConnectionWatch::Look(const SocketBytes& counted, const CallCounts& counts,
                               core::Duration now) {
   SocketBytes bytes = counted;
@@ -69,9 +74,10 @@ Conduct ConnectionWatch::Look(const SocketBytes& counted, const CallCounts& coun
   const core::Duration span = now - looked_at_;
   const bool may_go_on = SpendCancels(counts.failed - counts_.failed, span);
   const bool is_deaf = IsDeaf(bytes, counts, now);
-  if (counts.started != counts_.started || counts.messages != counts_.messages) {
-    bytes_at_progress_ = bytes.received;
-  }
+  const bool progress = counts.started != counts_.started || counts.messages != counts_.messages;
+  if (progress) bytes_at_progress_ = bytes.received;
+  if (progress || bytes.sent != sent_) bytes_at_answer_ = bytes.received;
+  sent_ = bytes.sent;
   const uint64_t forgiven = kForgivenBytesPerSecond * static_cast<uint64_t>(span.count()) / 1000;
   bytes_at_progress_ = std::min(bytes.received, bytes_at_progress_ + forgiven);
   looked_at_ = now;
@@ -82,6 +88,7 @@ Conduct ConnectionWatch::Look(const SocketBytes& counted, const CallCounts& coun
   if (open > max_calls_) return Conduct::kTooManyCalls;
   if (is_deaf) return Conduct::kDeaf;
   if (HasNotBegun(bytes.received, counts)) return Conduct::kNeverEnding;
+  if (IsUngranted(bytes.received, open)) return Conduct::kNeverEnding;
   if (!IsNeverEnding(bytes.received, open)) {
     endless_since_.reset();
   } else if (!endless_since_) {

@@ -46,6 +46,14 @@ inline constexpr uint64_t kMostUnfinishedBytes = 64 * 1024 * 1024;
 // For how long there have to be more: gRPC may have taken megabytes of a call that it has not begun
 // yet, where a machine is busy.
 inline constexpr core::Duration kEndlessPatience{100};
+// Bytes that may come while the server sends nothing: flow control lets no more than what it
+// granted before, 64 KiB for a connection and a MiB for each message that is read (gRPC 1.51
+// without probing, transport_limits.cc; a little more for the frames around it), but headers are
+// under no control. A call that is begun and a message that is completed count as if something were
+// sent. Nothing is waited for, since there is no other reason for more.
+inline constexpr uint64_t kMaxUngrantedBytes = 256 * 1024;
+inline constexpr uint64_t kMaxGrantedBytes = 1024 * 1024 + 64 * 1024;
+inline constexpr uint64_t kMaxGrantedCalls = 64;
 // What gRPC may have taken before it has begun the first call: what it has just read and not looked
 // at yet, a TLS record, settings. There is no other reason for more, so nothing is waited for. (A
 // first call may send a whole message before anything is granted: gRPC 1.51 begins with large
@@ -80,6 +88,7 @@ class ConnectionWatch {
   bool IsDeaf(const SocketBytes& bytes, const CallCounts& counts, core::Duration now);
   bool IsNeverEnding(uint64_t bytes_received, uint64_t open) const;
   bool HasNotBegun(uint64_t bytes_received, const CallCounts& counts) const;
+  bool IsUngranted(uint64_t bytes_received, uint64_t open) const;
 
   const int64_t max_cancelled_calls_;
   const int64_t max_cancelled_at_once_;
@@ -89,6 +98,9 @@ class ConnectionWatch {
   uint64_t bytes_at_look_ = 0;
   // When a call was last begun or a message completed.
   uint64_t bytes_at_progress_ = 0;
+  // When the server last sent something, or that.
+  uint64_t bytes_at_answer_ = 0;
+  uint64_t sent_ = 0;
   // Since when more than that have come without an end.
   std::optional<core::Duration> endless_since_;
   // When the peer last took something, or there was nothing to take.

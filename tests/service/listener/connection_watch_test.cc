@@ -12,7 +12,8 @@ constexpr uint64_t kMib = 1024 * 1024;
 constexpr uint32_t kManyCalls = 1'000'000;
 constexpr uint32_t kFewCalls = 10;
 
-SocketBytes Received(uint64_t bytes) { return SocketBytes{.received = bytes}; }
+// By then the server has sent something every time.
+SocketBytes Received(uint64_t bytes) { return SocketBytes{.received = bytes, .sent = bytes}; }
 
 // After so many calls, of which so many were cancelled.
 CallCounts Counts(uint64_t started, uint64_t failed) {
@@ -24,7 +25,7 @@ Conduct EndlessLook(ConnectionWatch* watch, const SocketBytes& bytes, const Call
   const core::Duration late = kEndlessPatience - core::Duration(1);
   EXPECT_EQ(watch->Look(bytes, counts, kStart), Conduct::kFine);
   // Time forgives some bytes.
-  const SocketBytes more{.received = bytes.received + 500};
+  const SocketBytes more = Received(bytes.received + 500);
   EXPECT_EQ(watch->Look(more, counts, kStart + late), Conduct::kFine);
   return watch->Look(more, counts, kStart + kEndlessPatience);
 }
@@ -111,8 +112,47 @@ TEST(ConnectionWatchTest, EndsAtOnceWhoSendsMoreThanFitsBeforeACall) {
 TEST(ConnectionWatchTest, AFirstCallSendsALargeMessageBeforeAnythingIsGranted) {
   ConnectionWatch watch(100, kManyCalls, kStart);
   const CallCounts begun{1, 0, 0, 0};
-  ASSERT_EQ(watch.Look({.received = 16 * 1024, .acknowledged = 52}, begun, kStart), Conduct::kFine);
-  EXPECT_EQ(watch.Look({.received = 16 * kMib, .acknowledged = 52}, begun, kStart), Conduct::kFine);
+  ASSERT_EQ(watch.Look({.received = 16 * 1024, .sent = 52}, begun, kStart), Conduct::kFine);
+  const uint64_t granted = 16 * 1024 + kMaxUngrantedBytes + kMaxGrantedBytes;
+  EXPECT_EQ(watch.Look({.received = granted, .sent = 52}, begun, kStart), Conduct::kFine);
+}
+
+TEST(ConnectionWatchTest, AHeaderBlockWithoutAnEndIsNotTakenForAMessageOf16MiB) {
+  ConnectionWatch watch(100, kManyCalls, kStart);
+  const CallCounts begun{3, 2, 0, 2};
+  ASSERT_EQ(watch.Look({.received = kMib, .sent = 100}, begun, kStart), Conduct::kFine);
+  const uint64_t most = kMib + kMaxUngrantedBytes + kMaxGrantedBytes;
+  EXPECT_EQ(watch.Look({.received = most, .sent = 100}, begun, kStart), Conduct::kFine);
+  ConnectionWatch message = watch;
+  ConnectionWatch other_call = watch;
+  ConnectionWatch completed = watch;
+  EXPECT_EQ(watch.Look({.received = most + 1, .sent = 100}, begun, kStart), Conduct::kNeverEnding);
+  // Whoever sends a message is granted more as it comes.
+  EXPECT_EQ(message.Look({.received = most + 1, .sent = 113}, begun, kStart), Conduct::kFine);
+  EXPECT_EQ(message.Look({.received = 2 * most - kMib, .sent = 113}, begun, kStart),
+            Conduct::kFine);
+  EXPECT_EQ(other_call.Look({.received = most + 1, .sent = 100}, {4, 2, 0, 2}, kStart),
+            Conduct::kFine);
+  EXPECT_EQ(completed.Look({.received = most + 1, .sent = 100}, {3, 2, 0, 3}, kStart),
+            Conduct::kFine);
+}
+
+TEST(ConnectionWatchTest, EveryOpenCallMayHaveBeenGrantedItsMessage) {
+  for (const uint64_t open : {uint64_t{7}, kMaxGrantedCalls}) {
+    ConnectionWatch watch(100, kManyCalls, kStart);
+    const CallCounts counts{open, 0, 0, 0};
+    ASSERT_EQ(watch.Look({.sent = 100}, counts, kStart), Conduct::kFine);
+    const uint64_t most = kMaxUngrantedBytes + open * kMaxGrantedBytes;
+    EXPECT_EQ(watch.Look({.received = most, .sent = 100}, counts, kStart), Conduct::kFine);
+    EXPECT_EQ(watch.Look({.received = most + 1, .sent = 100}, counts, kStart),
+              Conduct::kNeverEnding);
+  }
+  // Of more calls than that, what all of them may leave unfinished is the bound, with its patience.
+  ConnectionWatch many(100, kManyCalls, kStart);
+  const CallCounts counts{kMaxGrantedCalls + 1, 0, 0, 0};
+  ASSERT_EQ(many.Look({.sent = 100}, counts, kStart), Conduct::kFine);
+  const uint64_t more = kMaxUngrantedBytes + (kMaxGrantedCalls + 1) * kMaxGrantedBytes + 1;
+  EXPECT_EQ(many.Look({.received = more, .sent = 100}, counts, kStart), Conduct::kFine);
 }
 
 TEST(ConnectionWatchTest, AMessageWhoseCallIsCountedLateIsNotCutOff) {

@@ -12,6 +12,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "keystore/core/limits.h"
 #include "tests/service/listener/listener_server.h"
 #include "tests/support/temp_directory.h"
 
@@ -164,6 +165,31 @@ TEST(ListenerTest, CutsOffWhoCancelsTooMuchAndKeepsThemOut) {
   EXPECT_EQ(server.listener()->counts().cut_off, 1u);
   EXPECT_TRUE(IsEnded(RawConnection(server.port(), 2))) << "is let in again at once";
   EXPECT_THAT(Call(bystander), StartsWith("ipv4:"));
+}
+
+TEST(ListenerTest, CutsOffAHeaderBlockWithoutAnEndLongBeforeItIsAsLargeAsAMessage) {
+  ListenerServer server;
+  const UniqueFd peer = RawConnection(server.port(), 2);
+  const std::string path = "/any/method";
+  std::string words = std::string("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") + kSettings;
+  std::string headers = "\x83\x86\x04";
+  headers += static_cast<char>(path.size()) + path;
+  const std::string stream("\0\0\0\x01", 4);
+  words += std::string("\0\0", 2) + static_cast<char>(headers.size()) + std::string("\x01\0", 2) +
+           stream + headers;
+  (void)!send(peer.get(), words.data(), words.size(), MSG_NOSIGNAL);
+  ASSERT_TRUE(AwaitSettingsAnswer(peer));
+  // CONTINUATION frames of one header each.
+  const std::string header = "\x10\x01x\x40" + std::string(64, 'x');
+  const std::string more = std::string("\0\0", 2) + static_cast<char>(header.size()) +
+                           std::string("\x09\0", 2) + stream + header;
+  std::string many;
+  for (int i = 0; i < 1'000; ++i) many += more;
+  for (size_t sent = 0; sent < core::kMaxReceiveMessageBytes / 2; sent += many.size()) {
+    if (send(peer.get(), many.data(), many.size(), MSG_NOSIGNAL) < 0) break;
+  }
+  EXPECT_TRUE(IsEnded(peer));
+  EXPECT_EQ(server.listener()->counts().cut_off, 1u);
 }
 
 // Uses up what there is, and gives it back at the end.
