@@ -67,6 +67,7 @@ int Main(int argc, char** argv) {
   if (flags->check_config) return CheckConfig(flags->config);
   if (!flags->core_dumps) KeepMemoryPrivate();
   // Before there is a thread.
+  if (std::getenv("MALLOC_ARENA_MAX") == nullptr) ShareFreedMemory();
   const sigset_t signals = BlockSignals();
   Setup setup(*flags, &FillWithRandomBytes, &std::cerr);
   std::ostream* const terminal = TerminalOf(*flags);

@@ -1,5 +1,6 @@
 #include "service/process/process.h"
 
+#include <malloc.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -34,6 +35,11 @@ void KeepMemoryPrivate() {
   constexpr rlimit kNone{.rlim_cur = 0, .rlim_max = 0};
   setrlimit(RLIMIT_CORE, &kNone);
   prctl(PR_SET_DUMPABLE, 0);
+}
+
+void ShareFreedMemory() {
+  const unsigned processors = std::thread::hardware_concurrency();
+  if (processors > 0) mallopt(M_ARENA_MAX, static_cast<int>(processors));
 }
 
 void RaiseDescriptorLimit() {

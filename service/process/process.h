@@ -30,6 +30,11 @@ void LetSignalsEndIt();
 // other process of the same user looks at it.
 void KeepMemoryPrivate();
 
+// As many of malloc's arenas as there are processors, and not eight times as many: what a flood of
+// calls has taken and given back is used again by other threads, instead of being taken once more
+// by each. Before there is a thread.
+void ShareFreedMemory();
+
 // Every connection takes descriptors: as many as the system lets us have. The lower, usual limit
 // is for programs that use select.
 void RaiseDescriptorLimit();

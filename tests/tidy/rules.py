@@ -27,7 +27,7 @@ STANDARD = re.compile(
     r"|stdint|stdio|stdlib|string|time|uchar|wchar|wctype))"
 )
 SYSTEM = (
-    r"(?:dirent|fcntl|netdb|poll|pthread|signal|spawn|stdlib|termios|time|unistd)\.h"
+    r"(?:dirent|fcntl|malloc|netdb|poll|pthread|signal|spawn|stdlib|termios|time|unistd)\.h"
     r"|(?:arpa|linux|netinet|sys)/.*"
 )
 SHELL = r"keystore/\w+\.h"
