@@ -28,14 +28,16 @@ constexpr char kTransferServiceName[] = "idempotency.transfer.v1.TransferService
 // Lists that wait for their turn; more are told to come back.
 constexpr size_t kMaxQueuedWork = 64;
 
-keystore::KeyStoreOptions StoreOptions(const ConfigHolder* config, bool moves) {
+keystore::KeyStoreOptions StoreOptions(const ConfigHolder* config, bool moves,
+                                       const RetirementWatch* retirement) {
   const ServerLimits& limits = config->Get()->limits();
   keystore::KeyStoreOptions options;
   options.max_queued_commands = limits.max_queued_commands;
   options.max_waiters = limits.max_waiters;
   options.max_waiters_per_key = limits.max_waiters_per_key;
-  options.may_reclaim = [config, moves](std::string_view name_space) {
-    return !moves && config->Get()->Accepts(name_space);
+  options.may_reclaim = [config, moves, retirement](std::string_view name_space) {
+    const bool stays = moves || (retirement != nullptr && retirement->retired());
+    return !stays && config->Get()->Accepts(name_space);
   };
   return options;
 }
@@ -96,7 +98,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(ServerParts parts, ServerO
 
 absl::Status Server::StartStore() {
   const bool moves = options_.transfer != TransferMode::kOff;
-  keystore::KeyStoreOptions store_options = StoreOptions(parts_.config, moves);
+  if (!moves) retirement_ = std::make_unique<RetirementWatch>(parts_.engine.get(), parts_.log);
+  keystore::KeyStoreOptions store_options = StoreOptions(parts_.config, moves, retirement_.get());
   // Whoever only reads may open what was moved away.
   if (options_.transfer != TransferMode::kExport) {
     absl::Status status = keystore::CheckNotRetired(parts_.engine.get());
@@ -131,7 +134,8 @@ absl::Status Server::StartStore() {
 absl::Status Server::StartListening() {
   const AccessPolicy* const access = parts_.access != nullptr ? parts_.access : &ruled_access_;
   desk_ = std::make_unique<FrontDesk>(store_.get(), parts_.clock, parts_.config, access, &activity_,
-                                      parts_.authenticator, parts_.audit, options_.transfer);
+                                      parts_.authenticator, parts_.audit, options_.transfer,
+                                      retirement_.get());
   service_ = MakeIdempotencyService(desk_.get(), &pipelines_);
   admin_service_ = MakeAdminService(desk_.get(), worker_.get());
   backup_service_ = MakeBackupService(desk_.get(), backups_.get(), worker_.get());
@@ -171,8 +175,24 @@ ServerReading Server::Read() const {
 }
 
 void Server::SetServing(bool alive) {
-  // Callers are to go elsewhere, or to wait, while records are moved.
-  const bool serving = alive && options_.transfer == TransferMode::kOff;
+  absl::MutexLock lock(&standing_mutex_);
+  alive_ = alive;
+  TellHealth();
+}
+
+void Server::LookForRetirement() {
+  if (retirement_ == nullptr) return;
+  const bool was_retired = retirement_->retired();
+  retirement_->Look();
+  if (retirement_->untold()) (void)worker_->Run([this] { retirement_->Tell(); });
+  if (retirement_->retired() == was_retired) return;
+  absl::MutexLock lock(&standing_mutex_);
+  TellHealth();
+}
+
+void Server::TellHealth() {
+  // Callers are to go elsewhere, or to wait, while records are moved, and once they were.
+  const bool serving = alive_ && retirement_ != nullptr && !retirement_->retired();
   serving_ = serving;
   grpc::HealthCheckServiceInterface* const health = health_.load();
   if (health == nullptr) return;
@@ -180,7 +200,7 @@ void Server::SetServing(bool alive) {
        {"", kServiceName, kAdminServiceName, kBackupServiceName, kEngineServiceName}) {
     health->SetServingStatus(name, serving);
   }
-  health->SetServingStatus(kTransferServiceName, alive);
+  health->SetServingStatus(kTransferServiceName, alive_);
 }
 
 void Server::OnEngineDead() {
@@ -190,6 +210,7 @@ void Server::OnEngineDead() {
 
 void Server::OnSecond(core::Time now) {
   if (!parts_.engine->pressure().alive) activity_.OnEngineDead();
+  LookForRetirement();
   if (parts_.audit != nullptr) parts_.audit->TellUntold();
   // A slow disk must not hold up the timers. What is skipped comes again soon.
   if (parts_.every_second) (void)worker_->Run(parts_.every_second);

@@ -15,7 +15,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/impl/service_type.h"
@@ -38,6 +40,7 @@
 #include "service/listener/transport_limits.h"
 #include "service/log.h"
 #include "service/metrics.h"
+#include "service/retirement_watch.h"
 #include "service/ruled_access.h"
 #include "service/ticker.h"
 #include "service/transfer_keeper.h"
@@ -128,7 +131,7 @@ class Server {
 
   keystore::KeyStore* store() { return store_.get(); }
 
-  // What gRPC's health service says.
+  // What gRPC's health service says: not while records are moved, nor where the store was retired.
   bool serving() const { return serving_; }
   // For metrics: about as often as they are scraped.
   ServerReading Read() const;
@@ -138,7 +141,10 @@ class Server {
 
   absl::Status StartStore();
   absl::Status StartListening();
-  void SetServing(bool alive);
+  void SetServing(bool alive) ABSL_LOCKS_EXCLUDED(standing_mutex_);
+  void LookForRetirement() ABSL_LOCKS_EXCLUDED(standing_mutex_);
+  // Tells health how it stands.
+  void TellHealth() ABSL_EXCLUSIVE_LOCKS_REQUIRED(standing_mutex_);
   void OnEngineDead();
   void OnSecond(core::Time now);
 
@@ -151,6 +157,8 @@ class Server {
   std::unique_ptr<BackupKeeper> backups_;
   std::unique_ptr<EngineChecker> checker_;
   std::unique_ptr<TransferKeeper> transfers_;
+  // Null while records are moved: then the store may be a retired one.
+  std::unique_ptr<RetirementWatch> retirement_;
   std::unique_ptr<Ticker> ticker_;
   std::unique_ptr<FrontDesk> desk_;
   PipelineRegistry pipelines_;
@@ -164,6 +172,9 @@ class Server {
   // Of grpc_server_; null while there is none.
   std::atomic<grpc::HealthCheckServiceInterface*> health_{nullptr};
   std::atomic<bool> serving_{false};
+  // So that what is told last is what is so.
+  absl::Mutex standing_mutex_;
+  bool alive_ ABSL_GUARDED_BY(standing_mutex_) = false;
   bool drained_ = false;
 };
 

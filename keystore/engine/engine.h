@@ -119,6 +119,10 @@ struct Pressure {
   bool stalled = false;
   // Little space is left: refuse new keys so that finishing verbs still land.
   bool full = false;
+  // A server of the store has retired it (transfer/retirement.h): nothing but marks is written any
+  // more, and what is read may be old. As was seen last, some seconds ago at most; a write that
+  // comes before loses all the same.
+  bool retired = false;
 };
 
 // How much is stored and done, for metrics. Zero where an engine has nothing to say.
@@ -185,6 +189,11 @@ class Engine {
                                                 const TellBackup& tell) {
     return absl::UnimplementedError("this engine has no backups of its own");
   }
+
+  // Once it has returned OK, no write takes effect that another server of the store sends without
+  // having seen that the store is retired, where it was before. UNAVAILABLE where nobody knows.
+  // Blocks. By whoever has noted that the store is retired.
+  virtual absl::Status FenceOthers() { return absl::OkStatus(); }
 
   // Looks at what the store is kept in, and says what is wrong with it. Changes nothing that is
   // stored. Blocks, for up to about ten seconds where what is asked does not answer: not for a

@@ -129,7 +129,7 @@ Admission FrontDesk::AdmitAs(const Caller& caller, Verb verb, Permission permiss
   if (!access_->Allows(caller.principal, permission, id.namespace_(), id.scope())) {
     return Denied(caller, verb, id.namespace_(), id.scope(), id.key());
   }
-  if (auto failure = RefuseWhileMoving(verb)) {
+  if (auto failure = RefuseMoved(verb)) {
     return Refused(caller, verb, *std::move(failure), id.namespace_());
   }
   if (!request->has_id()) return Refused(caller, verb, ToFailure(FieldError{"id", kIdRequired}));
@@ -246,7 +246,14 @@ void FrontDesk::Answer(const keystore::Reply& reply, const Ticket& ticket, v1::R
   if (failure) *out->mutable_error() = ToError(*failure);
 }
 
-std::optional<Failure> FrontDesk::RefuseWhileMoving(Verb verb) const {
+std::optional<Failure> FrontDesk::RefuseMoved(Verb verb) const {
+  if (retirement_ != nullptr && retirement_->retired()) {
+    return Failure{core::Reason::kStoreUnavailable,
+                   {},
+                   "The service's records were moved to another store, and this server has the old "
+                   "one; send the same call again later, and have the service's operators stop it.",
+                   core::kMaxOverloadRetryAfter};
+  }
   if (transfer_ == TransferMode::kOff) return std::nullopt;
   const bool reads = verb == Verb::kGet || verb == Verb::kInspect || verb == Verb::kList;
   if (reads && transfer_ == TransferMode::kExport) return std::nullopt;
@@ -409,7 +416,7 @@ std::variant<keystore::ListFilter, Failure> FrontDesk::AdmitList(
   if (!access_->Allows(caller.principal, Permission::kInspect, name_space, request.scope())) {
     return Denied(caller, Verb::kList, name_space, request.scope());
   }
-  if (auto failure = RefuseWhileMoving(Verb::kList)) {
+  if (auto failure = RefuseMoved(Verb::kList)) {
     return Refused(caller, Verb::kList, *std::move(failure), name_space);
   }
   Checked<keystore::ListFilter> filter = CheckListFilter(request);

@@ -29,6 +29,7 @@
 #include "service/error_table.h"
 #include "service/front/held_answers.h"
 #include "service/identity/authenticator.h"
+#include "service/retirement_watch.h"
 #include "service/trace_context.h"
 #include "service/transfer_mode.h"
 #include "service/validation.h"
@@ -73,11 +74,12 @@ class FrontDesk {
  public:
   // All must outlive it. Without an authenticator nobody has to prove who they are; without an
   // audit nothing is written of who does what. While records are moved (`transfer`) what would
-  // change one is refused, and where the store is being filled, what would read one, too.
+  // change one is refused, and where the store is being filled, what would read one, too; and all
+  // of it where the store was retired (`retirement`; null: it cannot be).
   FrontDesk(keystore::KeyStore* store, keystore::Clock* clock, const ConfigHolder* config,
             const AccessPolicy* access, Activity* activity,
             const Authenticator* authenticator = nullptr, AuditLog* audit = nullptr,
-            TransferMode transfer = TransferMode::kOff)
+            TransferMode transfer = TransferMode::kOff, const RetirementWatch* retirement = nullptr)
       : store_(store),
         clock_(clock),
         config_(config),
@@ -85,7 +87,8 @@ class FrontDesk {
         activity_(activity),
         authenticator_(authenticator),
         audit_(audit),
-        transfer_(transfer) {}
+        transfer_(transfer),
+        retirement_(retirement) {}
 
   // Whether callers have to prove who they are, so that there is something to identify.
   bool identifies() const { return authenticator_ != nullptr && authenticator_->required(); }
@@ -181,7 +184,7 @@ class FrontDesk {
   Admission AdmitAs(const Caller& caller, Verb verb, Permission permission, Request* request) const;
 
   // Why a verb that names an operation is not for now; nothing where it is.
-  std::optional<Failure> RefuseWhileMoving(Verb verb) const;
+  std::optional<Failure> RefuseMoved(Verb verb) const;
   Failure Explain(Failure failure, const Ticket& ticket, const keystore::Reply& reply) const;
   // Nobody may know more of it than that: tells log, metrics and audit.
   Failure Denied(const Caller& caller, Verb verb, std::string_view name_space,
@@ -195,6 +198,7 @@ class FrontDesk {
   const Authenticator* const authenticator_;
   AuditLog* const audit_;
   const TransferMode transfer_;
+  const RetirementWatch* const retirement_;
   mutable keystore::Outstanding calls_;
   mutable HeldAnswers held_answers_;
 };

@@ -277,6 +277,43 @@ class TransferTest(unittest.TestCase):
         self.assertGreater(server.acquire("new"), max(tokens.values()))
         self.assertEqual(server.stop(), 0)
 
+    def test_a_server_that_was_forgotten_on_a_retired_store_refuses_until_that_is_taken_back(self):
+        for kind in (PlainEtcd, PlainPostgres):
+            with self.subTest(kind=str(kind)):
+                self._forget_a_server_on(self._store(kind), f"of {kind.__name__}")
+
+    def _forget_a_server_on(self, store, name):
+        forgotten = self._serve(store)
+        token = forgotten.acquire("open", "--lease=10h")
+        digest = self._export(store, name)["digest"]
+        server = self._serve(store, "--transfer=export")
+        words = ("retire", "--moved-to=the next one", f"--digest={digest}", "--actor=ann")
+        done = server.ctl(*words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        # It has not noticed yet, or it has: it writes nothing either way.
+        self.assertEqual(forgotten.ctl(
+            "reserve", "payments", "acct-1", "new", "--fingerprint=sha256/bytes-1:" + "ab" * 32,
+            "--timeout=5s",
+        ).returncode, NO_ANSWER)  # fmt: skip
+        self._await(lambda: forgotten.ctl("health").returncode == NOT_SERVING, forgotten)
+        report = ("complete", "payments", "acct-1", "open", f"--fencing-token={token}",
+                  "--verdict=succeeded", "--timeout=5s")  # fmt: skip
+        refused = forgotten.ctl(*report)
+        self.assertEqual(refused.returncode, NO_ANSWER)
+        self.assertIn(b"moved to another store", refused.stderr)
+        told = lambda: [line for line in forgotten.lines() if line["event"] == "store_retired"]
+        self._await(told, forgotten)
+        self.assertIn("by ann", told()[0]["error"])
+        # The records are still those that were moved.
+        again = server.ctl(*words)
+        self.assertEqual(again.returncode, 0, again.stderr)
+        done = server.ctl("retire", "--undo", "--reason=called off", "--actor=ann")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(server.stop(), 0)
+        self._await(lambda: forgotten.ctl("health").returncode == 0, forgotten)
+        self.assertEqual(forgotten.ctl(*report).returncode, 0)
+        self.assertEqual(forgotten.stop(), 0)
+
     def test_callers_are_told_to_come_back_while_records_are_moved(self):
         store = self._files("store")
         server = self._serve(store)

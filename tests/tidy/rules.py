@@ -84,7 +84,7 @@ LAYERS = [
 
 # Who opens an engine, or has it copied: nobody else in the service knows that there are several.
 ENGINE_OPENERS = re.compile(
-    r"service/(?:flags|server|(?:backup|transfer)_keeper|engine_checker|front/(?:backup|transfer)_service|process/\w+)\.(?:cc|h)")
+    r"service/(?:flags|server|(?:backup|transfer)_keeper|engine_checker|retirement_watch|front/(?:backup|transfer)_service|process/\w+)\.(?:cc|h)")
 ENGINE_HEADERS = re.compile(
     r"keystore/engine/(?:open_any_engine|open_engine|engine|engine_check|backup|backup_values|transfer/\w+)\.h")
 

@@ -21,6 +21,7 @@
 #include "keystore/engine/etcd/etcd_epoch.h"
 #include "keystore/engine/etcd/etcd_layout.h"
 #include "keystore/engine/etcd/etcd_requests.h"
+#include "keystore/engine/etcd/etcd_retired.h"
 #include "keystore/engine/etcd/etcd_scan.h"
 #include "keystore/engine/etcd/etcd_sweep.h"
 #include "keystore/engine/etcd/etcd_worker.h"
@@ -28,6 +29,7 @@
 #include "keystore/engine/record_sealer.h"
 #include "keystore/engine/scan.h"
 #include "keystore/engine/throttle.h"
+#include "keystore/engine/transfer/retirement.h"
 
 namespace idempotency::keystore {
 namespace {
@@ -70,6 +72,10 @@ absl::Status CheckOptions(const EngineOptions& options, const EtcdOptions& etcd)
   return absl::OkStatus();
 }
 
+absl::Status RetiredError() {
+  return absl::UnavailableError("the store is retired, and takes no more writes");
+}
+
 // What a caller of the key store is told: anything that went wrong with etcd is UNAVAILABLE.
 absl::Status Unavailable(const absl::Status& status) {
   return absl::UnavailableError(std::string(status.message()));
@@ -87,7 +93,8 @@ class EtcdEngine::Impl {
         sealer_(std::move(sealer)),
         sweep_due_(etcd_.sweep_interval),
         client_(std::move(client)),
-        epoch_(client_.get(), &layout_) {}
+        epoch_(client_.get(), &layout_),
+        retired_(layout_) {}
 
   ~Impl() {
     if (scans_ != nullptr) scans_->Stop();
@@ -242,9 +249,11 @@ class EtcdEngine::Impl {
     job->outcomes.resize(writes.size(), WriteOutcome::kUnknown);
     job->done = std::move(done);
     if (!usable_ || !KeepsRules(writes)) return EndCommit(job);
+    const RetiredState retired = retired_.state();
+    if (retired.retired && !WritesMarksAlone(writes)) return RefuseRetired(job);
     const EpochState epoch = epoch_.state();
     if (RaisesTokens(writes, epoch, job)) return;
-    MakeGroups(writes, epoch, job.get());
+    MakeGroups(writes, epoch, retired, job.get());
     if (job->groups.empty()) return EndCommit(job);
     job->left = job->groups.size();
     // Whoever ends last lets go of it: the count is ours until then.
@@ -257,6 +266,12 @@ class EtcdEngine::Impl {
                        if (--job->left == 0) EndCommit(job);
                      });
     }
+  }
+
+  void RefuseRetired(const CommitJobPtr& job) {
+    std::fill(job->outcomes.begin(), job->outcomes.end(), WriteOutcome::kLostRace);
+    NoteRefusal(RetiredError());
+    EndCommit(job);
   }
 
   bool KeepsRules(const std::vector<GuardedWrite>& writes) {
@@ -291,7 +306,7 @@ class EtcdEngine::Impl {
   }
 
   void MakeGroups(const std::vector<GuardedWrite>& writes, const EpochState& epoch,
-                  CommitJob* job) {
+                  const RetiredState& retired, CommitJob* job) {
     size_t bytes = 0;
     const core::Time now = options_.now().latest;
     for (size_t i = 0; i < writes.size(); ++i) {
@@ -313,7 +328,9 @@ class EtcdEngine::Impl {
                           kKeysOfWrite * (etcd_.prefix.size() + stored_key.size());
       if (job->groups.empty() || bytes + size > etcd_.max_request_bytes ||
           job->groups.back().places.size() == batch_) {
-        CompareModRevision(layout_.EpochKey(), epoch.revision, &job->groups.emplace_back().request);
+        TxnRequest& request = job->groups.emplace_back().request;
+        CompareModRevision(layout_.EpochKey(), epoch.revision, &request);
+        retired_.Guard(retired, &request);
         bytes = kRequestRoom;
       }
       bytes += size;
@@ -377,6 +394,8 @@ class EtcdEngine::Impl {
                                        : WriteOutcome::kLostRace;
       }
       return;
+    } else {
+      retired_.Note(response->header(), KeyAt(*response, 0));
     }
     for (const size_t place : places) job->outcomes[place] = all;
   }
@@ -444,14 +463,14 @@ class EtcdEngine::Impl {
   void OnSecond() {
     MarkLoss();
     LookAround();
-    if (etcd_.sweep_interval > core::Duration::zero() && usable_ &&
+    if (etcd_.sweep_interval > core::Duration::zero() && usable_ && !retired_.state().retired &&
         sweep_due_.Due(options_.now().latest)) {
       (void)Sweep();
     }
   }
 
   absl::Status Sweep() {
-    EtcdSweep sweep(client_.get(), &layout_, &epoch_, sealer_.get(),
+    EtcdSweep sweep(client_.get(), &layout_, &epoch_, &retired_, sealer_.get(),
                     {.may_reclaim = options_.may_reclaim,
                      .interval = etcd_.sweep_interval / 2,
                      .page = batch_});
@@ -467,22 +486,25 @@ class EtcdEngine::Impl {
 
   void LookAround() {
     if (!usable_) return;
-    LookForLoss();
+    LookAtStore();
     LookForRoom();
   }
 
-  // Also where nobody asks for anything: by the time that somebody does, others may have written so
-  // much that the revision says nothing any more.
-  void LookForLoss() {
+  // Whether it was lost or retired. Also where nobody asks for anything: by the time that somebody
+  // does, others may have written so much that the revision says nothing any more.
+  void LookAtStore() {
     TxnRequest read;
     AddRangeOne(layout_.EpochKey(), &read);
+    AddRangeOne(retired_.key(), &read);
     const EpochState asked_in = epoch_.state();
     const absl::StatusOr<TxnResponse> response = client_->ReadNow(std::move(read));
     // Where etcd does not answer, whoever asks for something is told.
     if (!response.ok()) return;
     if (const auto epoch = TakeEpoch(*response, asked_in); !epoch.ok()) {
       (void)FailedCall(epoch.status());
+      return;
     }
+    retired_.Note(response->header(), KeyAt(*response, 1));
   }
 
   void LookForRoom() {
@@ -530,7 +552,9 @@ class EtcdEngine::Impl {
                   .lost_before = epoch_.state().value.lost_before};
   }
 
-  Pressure MakePressure() const { return Pressure{.alive = alive_, .full = full_}; }
+  Pressure MakePressure() const {
+    return Pressure{.alive = alive_, .full = full_, .retired = retired_.state().retired};
+  }
   uint64_t used_bytes() const { return used_bytes_; }
   uint64_t bodies_omitted() const { return bodies_omitted_; }
 
@@ -740,6 +764,7 @@ class EtcdEngine::Impl {
   Throttle sweep_due_;
   std::unique_ptr<EtcdClient> client_;
   EtcdEpoch epoch_;
+  EtcdRetired retired_;
   // What comes every second; lists, which may come without a pause.
   std::unique_ptr<EtcdWorker> worker_;
   std::unique_ptr<EtcdWorker> scans_;

@@ -2,8 +2,9 @@
 //
 //   auto engine = EtcdEngine::Open(options, {.endpoints = {"etcd-0:2379", "etcd-1:2379"}});
 //
-// - A commit is one transaction: it compares the epoch (etcd_epoch.h), and in it each write is a
-//   transaction of its own that compares its key's mod_revision.
+// - A commit is one transaction: it compares the epoch (etcd_epoch.h) and the mark of a retired
+//   store (etcd_retired.h), and in it each write is a transaction of its own that compares its
+//   key's mod_revision. So there is nothing to be done for FenceOthers.
 // - A read is one transaction that only reads: linearizable.
 // - A write whose answer is lost is kUnknown. The next read first changes the epoch, and fails
 //   where it cannot: so what it finds is not undone by that write any more.

@@ -72,16 +72,18 @@ struct EtcdSweep::Page {
 };
 
 EtcdSweep::EtcdSweep(EtcdClient* client, const EtcdLayout* layout, EtcdEpoch* epoch,
-                     const RecordSealer* sealer, SweepSettings settings)
+                     const EtcdRetired* retired, const RecordSealer* sealer, SweepSettings settings)
     : client_(*client),
       layout_(*layout),
       epoch_(*epoch),
+      retired_(*retired),
       sealer_(*sealer),
       settings_(std::move(settings)) {}
 
 absl::StatusOr<SweepDone> EtcdSweep::Run(const core::Now& now, const std::function<bool()>& stop) {
   SweepDone done;
-  if (now.in_doubt) return done;
+  began_retired_ = retired_.state();
+  if (now.in_doubt || began_retired_.retired) return done;
   const core::Now then = Earlier(now, kMargin);
   const auto [start, end] = layout_.DueRange(then.earliest);
   absl::StatusOr<Page> page = ReadPage(start, end);
@@ -164,6 +166,7 @@ absl::Status EtcdSweep::ReadRecords(Page* page) {
 absl::StatusOr<bool> EtcdSweep::Settle(const Page& page, const core::Now& then, SweepDone* done) {
   TxnRequest commit;
   CompareModRevision(layout_.EpochKey(), began_.revision, &commit);
+  retired_.Guard(began_retired_, &commit);
   SweepDone here;
   for (const Page::Item& item : page.items) {
     const std::optional<core::Key> name = DecodeKey(item.stored_key);

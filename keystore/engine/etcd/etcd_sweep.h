@@ -30,6 +30,7 @@
 #include "keystore/engine/etcd/etcd_client.h"
 #include "keystore/engine/etcd/etcd_epoch.h"
 #include "keystore/engine/etcd/etcd_layout.h"
+#include "keystore/engine/etcd/etcd_retired.h"
 #include "keystore/engine/record_sealer.h"
 
 namespace idempotency::keystore {
@@ -52,9 +53,10 @@ class EtcdSweep {
  public:
   // All must outlive it.
   EtcdSweep(EtcdClient* client, const EtcdLayout* layout, EtcdEpoch* epoch,
-            const RecordSealer* sealer, SweepSettings settings);
+            const EtcdRetired* retired, const RecordSealer* sealer, SweepSettings settings);
 
-  // One pass, until nothing more is due, somebody changes the epoch, or `stop` says so. Blocks.
+  // One pass, until nothing more is due, somebody changes the epoch or retires the store, or `stop`
+  // says so. Blocks.
   absl::StatusOr<SweepDone> Run(const core::Now& now, const std::function<bool()>& stop);
 
  private:
@@ -64,15 +66,17 @@ class EtcdSweep {
   absl::StatusOr<bool> Begin(const core::Now& now);
   absl::StatusOr<Page> ReadPage(const std::string& from, const std::string& end);
   absl::Status ReadRecords(Page* page);
-  // False: somebody has changed the epoch.
+  // False: somebody has changed the epoch, or retired the store.
   absl::StatusOr<bool> Settle(const Page& page, const core::Now& then, SweepDone* done);
 
   EtcdClient& client_;
   const EtcdLayout& layout_;
   EtcdEpoch& epoch_;
+  const EtcdRetired& retired_;
   const RecordSealer& sealer_;
   const SweepSettings settings_;
   EpochState began_;
+  RetiredState began_retired_;
 };
 
 }  // namespace idempotency::keystore

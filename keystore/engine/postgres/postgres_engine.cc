@@ -18,6 +18,7 @@
 #include "keystore/engine/postgres/postgres_loss.h"
 #include "keystore/engine/postgres/postgres_scan.h"
 #include "keystore/engine/scan.h"
+#include "keystore/engine/transfer/retirement.h"
 
 namespace idempotency::keystore {
 namespace {
@@ -212,6 +213,9 @@ absl::StatusOr<PostgresSession*> PostgresEngine::Ready(Worker& worker) {
     SetReachable(false, status);
     return status;
   }
+  // That it is not retired any more the next upkeep says: of two sessions that open at once either
+  // may be the one that has looked before.
+  if ((*session)->is_retired()) retired_ = true;
   worker.session = *std::move(session);
   worker.had_session = true;
   // What the slot's earlier sessions have sent is beaten by now.
@@ -463,6 +467,10 @@ std::vector<WriteOutcome> PostgresEngine::CommitNow(Worker& worker,
   const absl::StatusOr<PostgresSession*> session = Ready(worker);
   // The read that follows fails, too, unless it can be reached by then.
   if (!session.ok()) return outcomes;
+  if (!Takes(writes, **session)) {
+    AddRefused(rows);
+    return outcomes;
+  }
   rows = WithoutStale(std::move(rows));
   if (rows.empty()) return outcomes;
   const WriteReply reply = WriteRows(worker, rows, **session);
@@ -475,6 +483,12 @@ std::vector<WriteOutcome> PostgresEngine::CommitNow(Worker& worker,
   }
   if (reply.kind == WriteReply::Kind::kDone) TellOthers(rows, reply.written);
   return outcomes;
+}
+
+bool PostgresEngine::Takes(const std::vector<GuardedWrite>& writes, PostgresSession& session) {
+  if (!session.is_retired() || WritesMarksAlone(writes)) return true;
+  // It may have been taken back since.
+  return session.LookForRetirement().ok() && !session.is_retired();
 }
 
 WriteReply PostgresEngine::WriteRows(Worker& worker, const std::vector<PostgresRow>& rows,
@@ -541,6 +555,8 @@ absl::StatusOr<UpkeepReport> PostgresEngine::UpkeepNow(Worker& worker) {
       worker, [&](PostgresSession& session) -> absl::StatusOr<UpkeepReport> {
         UpkeepReport report;
         if (absl::Status status = CheckOrigin(session); !status.ok()) return status;
+        if (absl::Status status = session.LookForRetirement(); !status.ok()) return status;
+        retired_ = session.is_retired();
         // First: what was sent by those that have ended must be beaten before "nothing" loses
         // its version.
         const absl::StatusOr<size_t> others = session.ShowAlive(instance_);
@@ -564,6 +580,9 @@ absl::Status PostgresEngine::RemoveExpired(PostgresSession& session, UpkeepRepor
   if (then.in_doubt) return absl::OkStatus();
   const int64_t then_ms = then.earliest.time_since_epoch().count();
   for (int i = 0; i < kExpiryBatches; ++i) {
+    // What was moved away stays as it was moved.
+    if (absl::Status status = session.LookForRetirement(); !status.ok()) return status;
+    if (session.is_retired()) break;
     const auto due = session.Due(then_ms, kExpiryBatch, kMaxExpiryBytes);
     if (!due.ok()) return due.status();
     ExpiredRows expired(*due, then, engine_.may_reclaim, *sealer_);
@@ -595,12 +614,27 @@ Traits PostgresEngine::traits() const {
 }
 
 Pressure PostgresEngine::pressure() const {
-  return Pressure{.alive = alive_, .stalled = !reachable_, .full = full_};
+  return Pressure{.alive = alive_, .stalled = !reachable_, .full = full_, .retired = retired_};
 }
 
 StoreStats PostgresEngine::stats() const {
   absl::MutexLock lock(&mutex_);
   return stats_;
+}
+
+absl::Status PostgresEngine::FenceOthers() {
+  absl::Notification finished;
+  absl::StatusOr<bool> fenced;
+  Enqueue([&](Worker& worker) {
+    fenced = AskTwice<bool>(worker, [&](PostgresSession& session) -> absl::StatusOr<bool> {
+      if (absl::Status status = session.FenceOthers(instance_); !status.ok()) return status;
+      return true;
+    });
+    finished.Notify();
+  });
+  finished.WaitForNotification();
+  if (fenced.ok()) return absl::OkStatus();
+  return absl::UnavailableError(fenced.status().message());
 }
 
 EngineCheck PostgresEngine::CheckStore() {

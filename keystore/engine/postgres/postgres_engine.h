@@ -9,7 +9,8 @@
 //
 // Where the database turns out to be another than it was, made of a dump while it was in use, the
 // engine dies, and what was lost is settled by whoever opens it next (postgres_loss.h). That is
-// looked for with every connection and every upkeep.
+// looked for with every connection and every upkeep. So is whether the store is retired: then
+// nothing but marks is written (FenceOthers).
 //
 // kUnknown: the connection has gone, or the commit was not as durable as it has to be. The keys are
 // remembered, and a read of one of them first takes the slot of that connection away from it
@@ -81,10 +82,14 @@ class PostgresEngine final : public Engine {
   // Stalled while the database cannot be reached.
   Pressure pressure() const override;
   StoreStats stats() const override ABSL_LOCKS_EXCLUDED(mutex_);
+  // Takes the slots of all others from them: whoever opens a session anew looks first whether the
+  // store is retired. Waits for statements that are under way.
+  absl::Status FenceOthers() override ABSL_LOCKS_EXCLUDED(mutex_);
   EngineCheck CheckStore() override;
 
-  // Shows that this instance is alive, ends those that have not for long, and removes what has
-  // expired: what the engine does by itself every upkeep_interval. Waits for its end.
+  // Shows that this instance is alive, ends those that have not for long, looks whether the store
+  // is retired, and removes what has expired where it is not: what the engine does by itself every
+  // upkeep_interval. Waits for its end.
   absl::StatusOr<UpkeepReport> Upkeep() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -132,6 +137,8 @@ class PostgresEngine final : public Engine {
   bool MakeRow(const core::Record& record, PostgresRow* row);
   WriteReply WriteRows(Worker& worker, const std::vector<PostgresRow>& rows,
                        PostgresSession& session);
+  // Whether it takes these writes: of a retired store, marks alone.
+  bool Takes(const std::vector<GuardedWrite>& writes, PostgresSession& session);
   void TellOthers(const std::vector<PostgresRow>& rows, const std::vector<bool>& written);
   absl::StatusOr<ScanResult> ScanNow(Worker& worker, const ScanFilter& filter, size_t limit,
                                      const std::string& resume_key);
@@ -175,6 +182,8 @@ class PostgresEngine final : public Engine {
   std::atomic<bool> alive_{true};
   std::atomic<bool> reachable_{true};
   std::atomic<bool> full_{false};
+  // As the newest session or the last upkeep has found it.
+  std::atomic<bool> retired_{false};
 
   mutable absl::Mutex mutex_;
   std::deque<Task> tasks_ ABSL_GUARDED_BY(mutex_);

@@ -5,7 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "keystore/codec/key_codec.h"
 #include "keystore/core/limits.h"
+#include "keystore/engine/transfer/retirement.h"
 
 namespace idempotency::keystore {
 namespace {
@@ -104,6 +106,13 @@ constexpr char kFence[] = R"(
 UPDATE idempotency_slots SET epoch = $3::int8
 WHERE instance = $1::int8 AND slot = $2::int8 AND epoch < $3::int8)";
 
+constexpr char kFenceOthers[] = R"(
+UPDATE idempotency_slots SET epoch = $2::int8
+WHERE instance <> $1::int8 AND epoch < $2::int8)";
+
+constexpr char kCountKey[] =
+    "SELECT count(*) FROM idempotency_records WHERE key = $1::bytea AND record IS NOT NULL";
+
 constexpr char kRaiseFloor[] =
     "UPDATE idempotency_meta SET token_base = greatest(token_base, $1::int8) WHERE id = 1";
 
@@ -179,6 +188,7 @@ absl::StatusOr<std::unique_ptr<PostgresSession>> PostgresSession::Open(
   if (!session.ok()) return session.status();
   absl::Status status = (*session)->PrepareStatements();
   if (status.ok()) status = (*session)->TakeSlot(slot);
+  if (status.ok()) status = (*session)->LookForRetirement();
   if (!status.ok()) return status;
   return session;
 }
@@ -275,6 +285,20 @@ absl::StatusOr<int64_t> PostgresSession::Fence(const SlotName& slot) {
       kFence, PgParams().Int(slot.instance).Int(slot.slot).Int(*epoch), "cannot fence a slot");
   if (!fenced.ok()) return fenced;
   return *epoch;
+}
+
+absl::Status PostgresSession::FenceOthers(int64_t instance) {
+  const absl::StatusOr<int64_t> epoch = NextEpoch();
+  if (!epoch.ok()) return epoch.status();
+  return Change(kFenceOthers, PgParams().Int(instance).Int(*epoch), "cannot fence other servers");
+}
+
+absl::Status PostgresSession::LookForRetirement() {
+  const PgReply found =
+      connection_->Execute(kCountKey, PgParams().Bytes(EncodeKey(RetirementKey())));
+  if (!found.ok()) return ToStatus(*found.failure, "cannot look whether the store is retired");
+  is_retired_ = found.result.Int(0, 0) != 0;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<TableOrigin> PostgresSession::ReadOrigin() {

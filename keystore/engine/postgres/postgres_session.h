@@ -139,7 +139,8 @@ struct TableOrigin {
 class PostgresSession {
  public:
   // Connects, looks whether the server and the tables are as they have to be, and takes the slot
-  // from whoever had it: no write of an earlier session of the slot takes effect any more. Where
+  // from whoever had it: no write of an earlier session of the slot takes effect any more. Then
+  // looks whether the store is retired. Where
   // slot->instance is zero, it becomes a number that nobody else has. `shared` must outlive it.
   static absl::StatusOr<std::unique_ptr<PostgresSession>> Open(const SessionOptions& options,
                                                                SessionShared* shared,
@@ -177,6 +178,14 @@ class PostgresSession {
   // No write that a session of the slot with an epoch below the one that is given back has sent
   // takes effect any more.
   absl::StatusOr<int64_t> Fence(const SlotName& slot);
+  // The same of all sessions of all other instances that are open by now.
+  absl::Status FenceOthers(int64_t instance);
+  // Looks whether the store is retired. Whoever retires it fences others off behind that: so a
+  // session that has looked once since it took its slot, and has found nothing, may write for as
+  // long as it has it.
+  absl::Status LookForRetirement();
+  // As it was found last.
+  bool is_retired() const { return is_retired_; }
   // Tells that the instance is at work, and takes the slots of those that have not done so for ten
   // minutes. How many others there are.
   absl::StatusOr<size_t> ShowAlive(int64_t instance);
@@ -213,6 +222,7 @@ class PostgresSession {
   int64_t epoch_ = 0;
   uint64_t commits_ = 0;
   bool usable_ = true;
+  bool is_retired_ = false;
 };
 
 }  // namespace idempotency::keystore

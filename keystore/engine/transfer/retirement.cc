@@ -1,5 +1,6 @@
 #include "keystore/engine/transfer/retirement.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <variant>
@@ -44,10 +45,16 @@ absl::StatusOr<Retirement> Read(const core::Stored& stored) {
   return *std::move(retirement);
 }
 
-// What came between the reading and the mark, or behind it, was done by a server that had not seen
-// the mark when it began. Nobody knows whether it runs on, so that the mark stays.
-absl::Status CheckUnchanged(Engine* engine, const Retirement& stands,
-                            const std::function<bool()>& stopped) {
+// What came between the reading and the mark was done by a server that had not seen the mark.
+// Nothing comes any more once it was fenced off; the mark stays, since nobody knows whether callers
+// were told of what came.
+absl::Status SealOff(Engine* engine, const Retirement& stands,
+                     const std::function<bool()>& stopped) {
+  if (const absl::Status fenced = engine->FenceOthers(); !fenced.ok()) {
+    return absl::UnavailableError(absl::StrCat(
+        "the store is retired, but whether other servers can still write in it is not known: ",
+        fenced.message(), "; run this again"));
+  }
   const absl::StatusOr<RecordTotals> totals = ReadTotals(engine, stopped);
   if (!totals.ok()) return totals.status();
   if (totals->digest == stands.digest) return absl::OkStatus();
@@ -79,6 +86,11 @@ std::string TextOf(const Retirement& retirement) {
 }
 
 core::Key RetirementKey() { return MarkKey("retired"); }
+
+bool WritesMarksAlone(const std::vector<GuardedWrite>& writes) {
+  return std::all_of(writes.begin(), writes.end(),
+                     [](const GuardedWrite& write) { return IsMarkKey(write.key); });
+}
 
 core::Record MakeRetirementMark(const Retirement& retirement) {
   core::Record record = MakeMark(kRetired, retirement.digest, /*token=*/1, retirement.time);
@@ -127,7 +139,7 @@ absl::StatusOr<Retirement> Retire(Engine* engine, const Retirement& wanted,
   if (found->has_value()) {
     absl::StatusOr<Retirement> again = Again(**found, wanted);
     if (!again.ok()) return again;
-    if (absl::Status status = CheckUnchanged(engine, *again, stopped); !status.ok()) return status;
+    if (absl::Status status = SealOff(engine, *again, stopped); !status.ok()) return status;
     return again;
   }
   if (absl::Status status = CheckDigest(engine, wanted, stopped); !status.ok()) return status;
@@ -146,8 +158,8 @@ absl::StatusOr<Retirement> Retire(Engine* engine, const Retirement& wanted,
   };
   const absl::Status noted = ChangeMark(WaitingEngine(engine), RetirementKey(), put);
   if (!noted.ok()) return noted;
-  // No server begins any more. One that has begun may have written behind what was read.
-  if (absl::Status status = CheckUnchanged(engine, stands, stopped); !status.ok()) return status;
+  // No server begins any more. One that had begun may have written behind what was read.
+  if (absl::Status status = SealOff(engine, stands, stopped); !status.ok()) return status;
   return stands;
 }
 

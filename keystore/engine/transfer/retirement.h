@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -22,6 +23,8 @@ namespace idempotency::keystore {
 std::string TextOf(const Retirement& retirement);
 
 core::Key RetirementKey();
+// Whether all are of marks: then they may be written in a retired store, too.
+bool WritesMarksAlone(const std::vector<GuardedWrite>& writes);
 core::Record MakeRetirementMark(const Retirement& retirement);
 // nullopt where it is no such record.
 std::optional<Retirement> ReadRetirementMark(const core::Record& record);
@@ -33,11 +36,12 @@ absl::StatusOr<std::optional<Retirement>> FindRetirement(Engine* engine);
 // by whom, and what may be done with it.
 absl::Status CheckNotRetired(Engine* engine);
 
-// Reads all records, retires the store where they come to `wanted`.digest, reads them again, and
-// gives what is in the store then: of one that is retired already with the same digest, what was
-// said first. FAILED_PRECONDITION where it is another digest, or the store is only a part of an
-// import, or the records have changed by the second reading: it is retired then, and a server was
-// running on it. CANCELLED where it was stopped; others as StoreWalk's: by then it may be retired.
+// Reads all records, retires the store where they come to `wanted`.digest, keeps every other server
+// from writing in it, reads them again, and gives what is in the store then: of one that is retired
+// already with the same digest, what was said first. FAILED_PRECONDITION where it is another
+// digest, or the store is only a part of an import, or the records have changed by the second
+// reading: it is retired then, and a server was running on it. CANCELLED where it was stopped;
+// others as StoreWalk's: by then it may be retired.
 absl::StatusOr<Retirement> Retire(Engine* engine, const Retirement& wanted,
                                   const std::function<bool()>& stopped);
 // Takes that back, and gives what was taken back. Nothing where the store is not retired, or its

@@ -1,5 +1,6 @@
 // Starting, stopping, coming back, and what holds meanwhile.
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -120,6 +121,25 @@ TEST(LifecycleTest, ADeathInTheBackgroundIsNoticed) {
   service.Advance(seconds(2));
   AwaitTrue([&] { return service.engine_dead(); });
   EXPECT_EQ(HealthOf(&service, ""), kNotServing);
+}
+
+// By another server of the same store, as one that was forgotten in a move.
+TEST(LifecycleTest, AServerWhoseStoreIsRetiredRefusesEverythingUntilThatIsTakenBack) {
+  EngineControls controls;
+  ServiceFixture service({.engine = [&] { return MakeTestEngine(&controls); }});
+  const uint64_t token = Acquire(&service, "open");
+  controls.SetPressure({.retired = true});
+  AwaitTrue([&] { return HealthOf(&service, "") == kNotServing; });
+  const auto refused = service.Call(&Api::Reserve, Reserve("new"));
+  EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(refused.reason, "STORE_UNAVAILABLE");
+  EXPECT_THAT(refused.status.error_message(), ::testing::HasSubstr("moved to another store"));
+  EXPECT_EQ(service.Call(&Api::Complete, Complete("open", token)).reason, "STORE_UNAVAILABLE");
+  // What is read may be old.
+  EXPECT_EQ(service.Call(&Api::GetOperation, Get("open")).reason, "STORE_UNAVAILABLE");
+  controls.SetPressure({});
+  AwaitTrue([&] { return HealthOf(&service, "") == kServing; });
+  EXPECT_TRUE(service.Call(&Api::Complete, Complete("open", token)).status.ok());
 }
 
 TEST(LifecycleTest, ReflectionTellsTheServices) {

@@ -22,6 +22,8 @@
 #include "keystore/engine/etcd/etcd_epoch.h"
 #include "keystore/engine/etcd/etcd_requests.h"
 #include "keystore/engine/etcd/etcd_scan.h"
+#include "keystore/engine/transfer/record_export.h"
+#include "keystore/engine/transfer/retirement.h"
 #include "tests/keystore/engine/engine_calls.h"
 #include "tests/keystore/engine/etcd/etcd_fixture.h"
 #include "tests/keystore/engine/records.h"
@@ -135,6 +137,71 @@ TEST(EtcdEngineTest, AnOldKeyIsErasedWithoutATrace) {
   // The entry for the sweep is left, until its time comes.
   EXPECT_THAT(KindsOf(fixture), ElementsAre("e", "x"));
 }
+
+// --- Retired -------------------------------------------------------------------------------------
+
+// As whoever has moved its records away does.
+absl::Status RetireBy(Engine& engine) {
+  const auto never = [] { return false; };
+  const auto totals = ReadTotals(&engine, never);
+  if (!totals.ok()) return totals.status();
+  const Retirement wanted{
+      .time = kStart, .actor = "ann", .moved_to = "elsewhere", .digest = totals->digest};
+  return Retire(&engine, wanted, never).status();
+}
+
+TEST(EtcdEngineTest, AServerThatRunsOnWhenItsStoreIsRetiredWritesNothingMore) {
+  EtcdFixture fixture;
+  const auto forgotten = fixture.Open();
+  const auto other = fixture.Open();
+  Store(*forgotten, PayKey("a"), PendingRecord());
+  const Version pending = ReadOne(*forgotten, PayKey("a")).version;
+  const Version absent = ReadOne(*forgotten, PayKey("b")).version;
+  ASSERT_TRUE(RetireBy(*other).ok());
+  // What was on its way, too.
+  EXPECT_EQ(CommitOne(*forgotten, PayKey("b"), absent, PendingRecord()), WriteOutcome::kLostRace);
+  EXPECT_TRUE(forgotten->pressure().retired);
+  EXPECT_EQ(CommitOne(*forgotten, PayKey("a"), pending, CompleteRecord()), WriteOutcome::kLostRace);
+  // Whoever asked is told.
+  const absl::Status told = Read(*forgotten, {PayKey("a")}).status();
+  EXPECT_EQ(told.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(told.ToString(), HasSubstr("retired"));
+  EXPECT_TRUE(IsAbsent(ReadOne(*other, PayKey("b"))));
+  EXPECT_EQ(ReadOne(*other, PayKey("a")).version, pending);
+  // So that the records are still those that were moved.
+  EXPECT_TRUE(RetireBy(*other).ok());
+
+  ASSERT_TRUE(Reinstate(other.get()).ok());
+  forgotten->LookNow();
+  EXPECT_FALSE(forgotten->pressure().retired);
+  EXPECT_EQ(CommitOne(*forgotten, PayKey("a"), pending, CompleteRecord()),
+            WriteOutcome::kCommitted);
+}
+
+// Nobody asks it for anything.
+TEST(EtcdEngineTest, AnIdleServerNoticesThatItsStoreIsRetired) {
+  EtcdFixture fixture;
+  const auto idle = fixture.Open();
+  const auto other = fixture.Open();
+  ASSERT_TRUE(RetireBy(*other).ok());
+  EXPECT_TRUE(BecomesTrue([&] { return idle->pressure().retired; }));
+  ASSERT_TRUE(Reinstate(other.get()).ok());
+  EXPECT_TRUE(BecomesTrue([&] { return !idle->pressure().retired; }));
+}
+
+TEST(EtcdEngineTest, NothingThatHasExpiredGoesOfARetiredStore) {
+  EtcdFixture fixture;
+  const auto engine = fixture.Open();
+  Store(*engine, PayKey("a"), CompleteRecord());
+  ASSERT_TRUE(RetireBy(*fixture.Open()).ok());
+  engine->LookNow();
+  const std::vector<std::string> kinds = KindsOf(fixture);
+  fixture.surroundings().SetNow(core::At(CompleteRecord()->forget_time + 3h));
+  ASSERT_TRUE(engine->SweepNow().ok());
+  EXPECT_EQ(KindsOf(fixture), kinds);
+}
+
+// --- Hints ---------------------------------------------------------------------------------------
 
 // Keys that hints were given of.
 class Hints {

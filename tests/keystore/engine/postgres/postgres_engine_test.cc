@@ -18,6 +18,8 @@
 #include "keystore/codec/key_codec.h"
 #include "keystore/core/record.h"
 #include "keystore/core/transition.h"
+#include "keystore/engine/transfer/record_export.h"
+#include "keystore/engine/transfer/retirement.h"
 #include "tests/keystore/engine/engine_calls.h"
 #include "tests/keystore/engine/postgres/postgres_fixture.h"
 #include "tests/keystore/engine/records.h"
@@ -670,6 +672,81 @@ TEST_F(PostgresTest, TheOtherEngineLearnsThatAnOperationHasEnded) {
   EXPECT_TRUE(hinted.WaitForNotificationWithTimeout(absl::Minutes(2)));
 }
 
+// --- Retired -------------------------------------------------------------------------------------
+
+// As whoever has moved its records away does.
+absl::Status RetireBy(Engine& engine) {
+  const auto never = [] { return false; };
+  const auto totals = ReadTotals(&engine, never);
+  if (!totals.ok()) return totals.status();
+  const Retirement wanted{
+      .time = kStart, .actor = "ann", .moved_to = "elsewhere", .digest = totals->digest};
+  return Retire(&engine, wanted, never).status();
+}
+
+TEST_F(PostgresTest, AServerThatRunsOnWhenItsStoreIsRetiredWritesNothingMore) {
+  const auto forgotten = fixture_.Open();
+  const auto other = fixture_.Open();
+  Store(*forgotten, PayKey("a"), PendingRecord(1));
+  const Version pending = ReadOne(*forgotten, PayKey("a")).version;
+  ASSERT_TRUE(RetireBy(*other).ok());
+  // Once for each of its sessions, and once more: also what was on its way.
+  for (size_t i = 0; i <= fixture_.postgres.connections; ++i) {
+    EXPECT_THAT(CommitOne(*forgotten, PayKey("b"), 0, PendingRecord(1)),
+                ElementsAre(WriteOutcome::kLostRace));
+    EXPECT_THAT(CommitOne(*forgotten, PayKey("a"), pending, CompleteRecord(1)),
+                ElementsAre(WriteOutcome::kLostRace));
+  }
+  EXPECT_TRUE(forgotten->pressure().retired);
+  // Whoever asked is told.
+  EXPECT_EQ(Read(*forgotten, {PayKey("a")}).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(IsAbsent(ReadOne(*other, PayKey("b"))));
+  EXPECT_EQ(ReadOne(*other, PayKey("a")).version, pending);
+  // So that the records are still those that were moved.
+  EXPECT_TRUE(RetireBy(*other).ok());
+
+  ASSERT_TRUE(Reinstate(other.get()).ok());
+  ASSERT_TRUE(forgotten->Upkeep().ok());
+  EXPECT_FALSE(forgotten->pressure().retired);
+  // Each of its sessions finds out first that it has lost its slot.
+  EXPECT_TRUE(BecomesTrue([&] {
+    return CommitOne(*forgotten, PayKey("a"), pending, CompleteRecord(1)).at(0) ==
+           WriteOutcome::kCommitted;
+  }));
+}
+
+// Its statement has begun before the store is retired, and ends behind it: it is seen, or lost.
+TEST_F(PostgresTest, AWriteThatIsUnderWayWhileTheStoreIsRetiredIsNotOverlooked) {
+  const auto forgotten = fixture_.Open();
+  const auto other = fixture_.Open();
+  Store(*forgotten, PayKey("a"), PendingRecord(1));
+  const Version pending = ReadOne(*forgotten, PayKey("a")).version;
+  const auto holder = LockRecords();
+  std::vector<WriteOutcome> outcomes;
+  std::thread late(
+      [&] { outcomes = CommitOne(*forgotten, PayKey("a"), pending, CompleteRecord(1)); });
+  fixture_.AwaitBlocked("WITH fence");
+  absl::Status retired;
+  std::thread retires([&] { retired = RetireBy(*other); });
+  fixture_.AwaitBlocked("UPDATE idempotency_slots");
+  ASSERT_TRUE(holder->Execute("COMMIT").ok());
+  late.join();
+  retires.join();
+  EXPECT_THAT(outcomes, ElementsAre(WriteOutcome::kCommitted));
+  EXPECT_EQ(retired.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(retired.ToString(), HasSubstr("records have changed since"));
+}
+
+TEST_F(PostgresTest, AnIdleServerNoticesThatItsStoreIsRetired) {
+  const auto other = fixture_.Open();
+  fixture_.postgres.upkeep_interval = std::chrono::milliseconds(100);
+  const auto idle = fixture_.Open();
+  ASSERT_TRUE(RetireBy(*other).ok());
+  EXPECT_TRUE(BecomesTrue([&] { return idle->pressure().retired; }));
+  ASSERT_TRUE(Reinstate(other.get()).ok());
+  EXPECT_TRUE(BecomesTrue([&] { return !idle->pressure().retired; }));
+}
+
 // --- Expiry --------------------------------------------------------------------------------------
 
 class PostgresExpiry : public PostgresTest {
@@ -744,6 +821,15 @@ TEST_F(PostgresExpiry, NothingGoesWhileTheClockIsInDoubtOrTheNamespaceIsNotConfi
   // Not looked at again at once, so that it does not stand before others for ever.
   EXPECT_EQ(Upkeep().postponed, 0u);
   EXPECT_EQ(Rows(), "1");
+}
+
+TEST_F(PostgresExpiry, NothingGoesOfARetiredStore) {
+  const core::RecordPtr record = CompleteRecord(1);
+  Store(*engine_, PayKey("a"), record);
+  ASSERT_TRUE(RetireBy(*fixture_.Open()).ok());
+  GoBehind(record->forget_time);
+  EXPECT_EQ(Upkeep().removed, 0u);
+  EXPECT_EQ(StateOf(ReadOne(*engine_, PayKey("a"))), core::State::kComplete);
 }
 
 TEST_F(PostgresExpiry, ManyGoInBatches) {
