@@ -32,8 +32,8 @@ std::string PayloadHead(const std::string& schema, int64_t instance) {
 
 }  // namespace
 
-ForeignChanges::ForeignChanges(std::string uri, PgOptions options)
-    : uri_(std::move(uri)), options_(std::move(options)) {}
+ForeignChanges::ForeignChanges(std::string uri, PgOptions options, SessionShared* sessions)
+    : uri_(std::move(uri)), options_(std::move(options)), sessions_(sessions) {}
 
 ForeignChanges::~ForeignChanges() {
   stop_ = true;
@@ -91,6 +91,8 @@ void ForeignChanges::Run() {
     // Before anything is looked at that a waking may be about.
     waker_.Reset();
     if (stop_) return;
+    // An old primary that was cut off from its standby tells nothing any more, and does not break.
+    if (connection_ != nullptr && sessions_->IsLeftBehind(place_)) connection_ = nullptr;
     if (connection_ == nullptr && !Connect()) {
       WaitFor(waker_, kConnectAgain);
       continue;
@@ -110,9 +112,10 @@ void ForeignChanges::Run() {
 // What was told while there was no connection is looked for at once.
 bool ForeignChanges::Connect() {
   if (!has_others()) return false;
-  auto connection = PgConnection::Connect(uri_, options_);
-  if (!connection.ok()) return false;
-  connection_ = *std::move(connection);
+  const absl::Status connected =
+      TryHosts(uri_, options_, &sessions_->host,
+               [this](const PgOptions& options) { return ConnectTo(options); });
+  if (!connected.ok()) return false;
   const PgReply schema = connection_->Execute("SELECT current_schema()");
   // It need not be durable, and need not hold others up.
   const PgReply eager = connection_->Execute("SET synchronous_commit = off");
@@ -124,6 +127,20 @@ bool ForeignChanges::Connect() {
   listens_ = connection_->Run("LISTEN idempotency").ok();
   Look();
   return connection_->alive();
+}
+
+// As sessions do it, which also look at the tables.
+absl::Status ForeignChanges::ConnectTo(const PgOptions& options) {
+  auto connection = PgConnection::Connect(uri_, options);
+  if (!connection.ok()) return connection.status();
+  const absl::StatusOr<PostgresPlace> place = ReadPlace(**connection);
+  if (!place.ok()) return place.status();
+  if (!sessions_->IsOurs(*place) || sessions_->IsLeftBehind(*place)) {
+    return absl::AbortedError("it is an old primary, or another cluster's");
+  }
+  connection_ = *std::move(connection);
+  place_ = *place;
+  return absl::OkStatus();
 }
 
 void ForeignChanges::TellAll() {

@@ -22,10 +22,13 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "keystore/core/record.h"
 #include "keystore/engine/engine.h"
 #include "keystore/engine/postgres/pg_connection.h"
+#include "keystore/engine/postgres/postgres_schema.h"
+#include "keystore/engine/postgres/postgres_session.h"
 
 namespace idempotency::keystore {
 
@@ -36,7 +39,8 @@ class ForeignChanges {
  public:
   using Hint = std::function<void(const core::Key&)>;
 
-  ForeignChanges(std::string uri, PgOptions options);
+  // `sessions` must outlive it: what is asked is where they are, or as new.
+  ForeignChanges(std::string uri, PgOptions options, SessionShared* sessions);
   ~ForeignChanges();
 
   void Start(int64_t instance);
@@ -53,6 +57,8 @@ class ForeignChanges {
  private:
   void Run();
   bool Connect();
+  // To the server alone that `options` name.
+  absl::Status ConnectTo(const PgOptions& options);
   void TellAll() ABSL_LOCKS_EXCLUDED(mutex_);
   void TakeTold() ABSL_LOCKS_EXCLUDED(mutex_);
   void Look() ABSL_LOCKS_EXCLUDED(mutex_);
@@ -60,6 +66,7 @@ class ForeignChanges {
 
   const std::string uri_;
   const PgOptions options_;
+  SessionShared* const sessions_;
   int64_t instance_ = 0;
   std::atomic<size_t> others_{0};
   std::atomic<bool> stop_{false};
@@ -72,6 +79,7 @@ class ForeignChanges {
 
   // Of the thread.
   std::unique_ptr<PgConnection> connection_;
+  PostgresPlace place_;
   std::string schema_;
   bool listens_ = false;
   std::thread thread_;

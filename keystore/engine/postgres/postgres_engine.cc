@@ -62,7 +62,7 @@ PostgresEngine::PostgresEngine(EngineOptions engine, PostgresOptions options,
                                       .allow_plaintext = options_.allow_plaintext}},
       sealer_(std::move(sealer)),
       log_(engine_.log ? engine_.log : [](int, std::string_view) {}),
-      foreign_(session_options_.uri, session_options_.connection) {}
+      foreign_(session_options_.uri, session_options_.connection, &shared_) {}
 
 absl::StatusOr<std::unique_ptr<PostgresEngine>> PostgresEngine::Open(EngineOptions engine,
                                                                      PostgresOptions options) {
@@ -90,6 +90,7 @@ absl::Status PostgresEngine::Prepare(Worker& first) {
     const absl::StatusOr<size_t> host = NewestHost(options_.uri, where, options_.look_timeout);
     if (!host.ok()) return host.status();
     where.only_host = *host;
+    shared_.host = *host;
   }
   // A session checks the tables, so that they have to be there before the first.
   const auto connection = PgConnection::Connect(options_.uri, where);

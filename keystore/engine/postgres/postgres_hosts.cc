@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -62,6 +63,31 @@ absl::StatusOr<size_t> NewestHost(const std::string& uri, const PgOptions& optio
   }
   if (seen.empty()) return absl::Status(code, absl::StrJoin(failures, "; "));
   return Newest(seen);
+}
+
+absl::Status TryHosts(const std::string& uri, const PgOptions& options, KnownHost* known,
+                      const std::function<absl::Status(const PgOptions&)>& attempt) {
+  const size_t hosts = PgConnection::HostsNamed(uri);
+  std::vector<size_t> order(hosts);
+  std::iota(order.begin(), order.end(), 0);
+  const size_t first = known->load();
+  if (first < hosts) {
+    const auto place = order.begin() + static_cast<ptrdiff_t>(first);
+    std::rotate(order.begin(), place, place + 1);
+  }
+  std::vector<std::string> failures;
+  for (const size_t host : order) {
+    PgOptions one = options;
+    if (hosts > 1) one.only_host = host;
+    const absl::Status status = attempt(one);
+    if (status.ok()) {
+      *known = host;
+      return status;
+    }
+    if (!absl::IsUnavailable(status) && !absl::IsAborted(status)) return status;
+    failures.emplace_back(status.message());
+  }
+  return absl::UnavailableError(absl::StrJoin(failures, "; "));
 }
 
 }  // namespace idempotency::keystore

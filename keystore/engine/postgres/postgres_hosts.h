@@ -1,14 +1,18 @@
-// Which of several servers is the one to begin with. Before anything is known, the first that takes
-// writes may be an old primary that has come back: it has lost what was written since, and whatever
-// it grants is granted again by others.
+// Which of several servers is the one to go to. The first that takes writes may be an old primary
+// that has come back: it has lost what was written since, and whatever it grants is granted again
+// by others.
 //
-// Thread safety: a pure function.
+// Thread safety: functions may be called from any thread.
 #ifndef IDEMPOTENCY_KEYSTORE_ENGINE_POSTGRES_POSTGRES_HOSTS_H_
 #define IDEMPOTENCY_KEYSTORE_ENGINE_POSTGRES_POSTGRES_HOSTS_H_
 
+#include <atomic>
 #include <cstddef>
+#include <functional>
+#include <limits>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "keystore/core/time.h"
 #include "keystore/engine/postgres/pg_connection.h"
@@ -21,6 +25,18 @@ namespace idempotency::keystore {
 // none.
 absl::StatusOr<size_t> NewestHost(const std::string& uri, const PgOptions& options,
                                   core::Duration look_timeout);
+
+// The host that was the one when somebody looked last; any number: none is known.
+using KnownHost = std::atomic<size_t>;
+inline constexpr size_t kNoHost = std::numeric_limits<size_t>::max();
+
+// Tries the hosts that the URI names one after the other, each alone (options.only_host), and the
+// known one first: one that is silent is waited for by whoever comes to it, which takes seconds.
+// The first for which `attempt` says OK is the one, and is known from then on. ABORTED (it is not
+// the one) and UNAVAILABLE lead to the next, anything else is the end. UNAVAILABLE, with what was
+// said of each, where it is none of them.
+absl::Status TryHosts(const std::string& uri, const PgOptions& options, KnownHost* known,
+                      const std::function<absl::Status(const PgOptions&)>& attempt);
 
 }  // namespace idempotency::keystore
 

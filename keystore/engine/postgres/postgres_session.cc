@@ -161,9 +161,6 @@ bool IsUnknown(std::string_view sqlstate) {
   return sqlstate.empty() || sqlstate == "40003" || sqlstate.substr(0, 3) == "57P";
 }
 
-// What LookOver says of a server that is not the one, where another host may be.
-bool IsAnother(const absl::Status& status) { return absl::IsAborted(status); }
-
 // It does not take writes any more: it is not the primary now.
 bool IsReadOnly(std::string_view sqlstate) { return sqlstate == "25006"; }
 
@@ -182,31 +179,18 @@ void SessionShared::Note(const PostgresPlace& place) {
 
 absl::StatusOr<std::unique_ptr<PostgresSession>> PostgresSession::Open(
     const SessionOptions& options, SessionShared* shared, SlotName* slot) {
-  auto session = Connect(options.uri, options.connection, shared);
-  // The first that takes writes may be an old primary that has come back. The new one is another.
-  if (IsAnother(session.status())) session = ConnectToAnother(options, shared, session.status());
-  if (!session.ok()) return session.status();
-  absl::Status status = (*session)->PrepareStatements();
-  if (status.ok()) status = (*session)->TakeSlot(slot);
-  if (status.ok()) status = (*session)->LookForRetirement();
+  std::unique_ptr<PostgresSession> session;
+  const auto attempt = [&](const PgOptions& one) -> absl::Status {
+    auto made = Connect(options.uri, one, shared);
+    if (made.ok()) session = *std::move(made);
+    return made.status();
+  };
+  absl::Status status = TryHosts(options.uri, options.connection, &shared->host, attempt);
+  if (status.ok()) status = session->PrepareStatements();
+  if (status.ok()) status = session->TakeSlot(slot);
+  if (status.ok()) status = session->LookForRetirement();
   if (!status.ok()) return status;
   return session;
-}
-
-absl::StatusOr<std::unique_ptr<PostgresSession>> PostgresSession::ConnectToAnother(
-    const SessionOptions& options, SessionShared* shared, const absl::Status& first) {
-  std::vector<std::string> failures{std::string(first.message())};
-  const size_t hosts = PgConnection::HostsNamed(options.uri);
-  for (size_t i = 0; hosts > 1 && i < hosts; ++i) {
-    PgOptions one = options.connection;
-    one.only_host = i;
-    auto session = Connect(options.uri, one, shared);
-    if (session.ok()) return session;
-    std::string failure(session.status().message());
-    // The first is asked again.
-    if (failure != failures[0]) failures.push_back(std::move(failure));
-  }
-  return absl::UnavailableError(absl::StrJoin(failures, "; "));
 }
 
 absl::StatusOr<std::unique_ptr<PostgresSession>> PostgresSession::Connect(const std::string& uri,

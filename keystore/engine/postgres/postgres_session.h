@@ -33,6 +33,7 @@
 #include "absl/status/statusor.h"
 #include "keystore/engine/engine.h"
 #include "keystore/engine/postgres/pg_connection.h"
+#include "keystore/engine/postgres/postgres_hosts.h"
 #include "keystore/engine/postgres/postgres_schema.h"
 
 namespace idempotency::keystore {
@@ -121,6 +122,8 @@ struct SessionShared {
   std::atomic<int64_t> timeline{0};
   // The highest token floor that was read or made.
   std::atomic<uint64_t> floor{0};
+  // Where sessions go first.
+  KnownHost host{kNoHost};
 };
 
 // How large the table of records is, with its indexes, and roughly how many rows it has.
@@ -198,9 +201,6 @@ class PostgresSession {
   static absl::StatusOr<std::unique_ptr<PostgresSession>> Connect(const std::string& uri,
                                                                   const PgOptions& options,
                                                                   SessionShared* shared);
-  // To one of the hosts by itself, where the first that takes writes was not the one.
-  static absl::StatusOr<std::unique_ptr<PostgresSession>> ConnectToAnother(
-      const SessionOptions& options, SessionShared* shared, const absl::Status& first);
   PostgresSession(std::unique_ptr<PgConnection> connection, SessionShared* shared)
       : connection_(std::move(connection)), shared_(shared) {}
 

@@ -3,9 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <memory>
@@ -297,31 +294,6 @@ TEST_F(RealPostgresCheck, OfSeveralHosts) {
   EXPECT_EQ(facts.peer.hosts, 2u);
   EXPECT_EQ(FindingOf(Judge(facts), "postgres.tls").severity, Severity::kWarning);
 }
-
-// Takes connections, and says nothing.
-class SilentHost {
- public:
-  SilentHost() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(at);
-    auto* const address = reinterpret_cast<sockaddr*>(&at);
-    EXPECT_EQ(bind(socket_, address, size), 0);
-    EXPECT_EQ(listen(socket_, SOMAXCONN), 0);
-    EXPECT_EQ(getsockname(socket_, address, &size), 0);
-    at_ = "127.0.0.1:" + std::to_string(ntohs(at.sin_port));
-  }
-  ~SilentHost() { close(socket_); }
-  SilentHost(const SilentHost&) = delete;
-  SilentHost& operator=(const SilentHost&) = delete;
-
-  const std::string& at() const { return at_; }
-
- private:
-  const int socket_;
-  std::string at_;
-};
 
 // Where it asked one host after the other, this would take days.
 TEST_F(RealPostgresCheck, OfHostsOfWhichSomeSayNothing) {

@@ -1056,6 +1056,55 @@ TEST_F(PostgresOutage, ASessionOnAnOldPrimaryIsGivenUpWhereAnotherHasFoundTheNew
   EXPECT_FALSE(old->usable());
 }
 
+// Where hints come from the old primary, nobody hears of anything, and nothing breaks.
+TEST_F(PostgresOutage, HintsFollowThePrimaryThoughTheOldOneIsBack) {
+  const core::Key key = PayKey("waited for");
+  PostgresServer standby(server_, "standby");
+  fixture_.postgres.uri = UriOf({&server_, &standby});
+  fixture_.postgres.connections = 1;
+  server_.Sql("ALTER SYSTEM SET synchronous_standby_names = 'standby'");
+  server_.Sql("SELECT pg_reload_conf()");
+  absl::Notification hinted;
+  const auto one = fixture_.Open();
+  const auto other = fixture_.Open();
+  other->OnForeignChange([&](const core::Key& changed) {
+    if (changed == key && !hinted.HasBeenNotified()) hinted.Notify();
+  });
+  ASSERT_EQ(other->Upkeep()->others, 1u);
+  Store(*one, key, PendingRecord(1));
+  server_.Kill();
+  standby.Promote();
+  ASSERT_EQ(StateOf(ReadOne(*one, key)), core::State::kPending);
+  // The old one comes back, and takes writes for all it knows: there the key stays as it was.
+  server_.Start();
+  server_.Sql("ALTER SYSTEM RESET synchronous_standby_names");
+  server_.Sql("SELECT pg_reload_conf()");
+  standby.Sql(
+      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+      "WHERE application_name = 'idempotencyd'");
+  ASSERT_EQ(StateOf(ReadOne(*one, key)), core::State::kPending);
+  ASSERT_EQ(StateOf(ReadOne(*other, key)), core::State::kPending);
+  Store(*one, key, CompleteRecord(1));
+  EXPECT_TRUE(hinted.WaitForNotificationWithTimeout(absl::Minutes(1)));
+}
+
+TEST_F(PostgresOutage, ASilentHostThatStandsFirstIsAskedAtStartAndByNoSession) {
+  SilentHost silent;
+  fixture_.postgres.uri =
+      "host=127.0.0.1,127.0.0.1 port=" + std::to_string(silent.port()) + "," +
+      std::to_string(server_.port()) +
+      " user=postgres dbname=postgres options='-csearch_path=" + fixture_.schema() + "'";
+  const auto engine = fixture_.Open();
+  Store(*engine, PayKey("a"), PendingRecord(1));
+  ASSERT_TRUE(engine->Upkeep().ok());
+  EXPECT_EQ(silent.TakeCallers(), 1u);
+  // Nor where sessions are lost.
+  server_.Kill();
+  server_.Start();
+  EXPECT_EQ(StateOf(ReadOne(*engine, PayKey("a"))), core::State::kPending);
+  EXPECT_EQ(silent.TakeCallers(), 0u);
+}
+
 // A cluster of its own, in which there was a promotion, and none of our tables.
 class PostgresOfAnotherCluster : public PostgresOutage {
  protected:

@@ -1,6 +1,10 @@
 #include "tests/keystore/engine/postgres/postgres_fixture.h"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <utility>
 
@@ -22,6 +26,29 @@ PostgresServer& SharedPostgres() {
   // Not left to the end of the process, by when its files could not be removed.
   static PostgresServer server;
   return server;
+}
+
+SilentHost::SilentHost() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(at);
+  auto* const address = reinterpret_cast<sockaddr*>(&at);
+  EXPECT_EQ(bind(socket_, address, size), 0);
+  EXPECT_EQ(listen(socket_, SOMAXCONN), 0);
+  EXPECT_EQ(getsockname(socket_, address, &size), 0);
+  port_ = ntohs(at.sin_port);
+}
+
+SilentHost::~SilentHost() { close(socket_); }
+
+size_t SilentHost::TakeCallers() {
+  size_t callers = 0;
+  for (;; ++callers) {
+    const int caller = accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (caller < 0) return callers;
+    close(caller);
+  }
 }
 
 PostgresFixture::PostgresFixture(PostgresServer* server)

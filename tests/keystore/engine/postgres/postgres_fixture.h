@@ -3,6 +3,7 @@
 #ifndef IDEMPOTENCY_TESTS_KEYSTORE_ENGINE_POSTGRES_POSTGRES_FIXTURE_H_
 #define IDEMPOTENCY_TESTS_KEYSTORE_ENGINE_POSTGRES_POSTGRES_FIXTURE_H_
 
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -17,6 +18,24 @@ namespace idempotency::keystore {
 
 // Started when it is first asked for.
 PostgresServer& SharedPostgres();
+
+// On loopback: takes connections, and says nothing.
+class SilentHost {
+ public:
+  SilentHost();
+  ~SilentHost();
+  SilentHost(const SilentHost&) = delete;
+  SilentHost& operator=(const SilentHost&) = delete;
+
+  int port() const { return port_; }
+  std::string at() const { return "127.0.0.1:" + std::to_string(port_); }
+  // How many have come since it was asked last; it lets go of them.
+  size_t TakeCallers();
+
+ private:
+  const int socket_;
+  int port_ = 0;
+};
 
 class PostgresFixture {
  public:
