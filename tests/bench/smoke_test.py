@@ -242,6 +242,19 @@ class Comparison(unittest.TestCase):
         self.assertEqual(len(result["rates"]["unary"]["large"]), 2)
         self.assertEqual((self.processes(), os.listdir(self.directory / "data")), ([], []))
 
+    def test_moving_a_few_keys(self):
+        output = self.directory / "moving.json"
+        run = subprocess.run(
+            [HERE / "moving.sh", "--no-build", f"--bin={BIN}", f"--server={SERVER}",
+             f"--dir={self.directory / 'data'}", f"--json={output}", "--keys=2000"],
+            capture_output=True, text=True, timeout=2 * PATIENCE_SECONDS, check=False,
+        )  # fmt: skip
+        self.assertEqual(run.returncode, 0, run.stderr)
+        result = json.loads(output.read_text("utf-8"))
+        for name in ("export", "import_postgres", "import_etcd", "retire"):
+            self.assertGreater(result[name]["server_peak_mib"], 1, name)
+        self.assertEqual((self.processes(), os.listdir(self.directory / "data")), ([], []))
+
     def test_stopped_in_the_middle_it_leaves_nothing_behind(self):
         with subprocess.Popen(
             self.command("--seconds=1000", "--systems=echo,ours"),
