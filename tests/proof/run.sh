@@ -59,6 +59,8 @@ network_etcd        $BIN/idempotency_network --engine=etcd --seed=$seed --floor=
 network_postgres    $BIN/idempotency_network --engine=postgres --seed=$seed --floor=10000
 large_answers       $BIN/idempotency_large_answers --floor=300
 overload    $BIN/idempotency_overload --seed=$seed --floor=3
+soak        $BIN/idempotency_soak --seed=$seed --floor=20
+hostile     $BIN/idempotency_hostile --seed=$seed
 model       tests/proof/spin/check.sh
 TEXT
 }
@@ -68,13 +70,11 @@ by_name() {
   cat <<TEXT
 etcd_kills_in_time  $BIN/idempotency_etcd_kills --seed=$seed --floor=20
 postgres_failovers_control $BIN/idempotency_postgres_failovers --seed=$seed --control
-soak        $BIN/idempotency_soak --seed=$seed --floor=60
 large_answers_control $BIN/idempotency_large_answers --floor=50 --control
 io_faults_all       $BIN/idempotency_io_faults --seed=$seed --all
-hostile     $BIN/idempotency_hostile --seed=$seed
 hostile_control     $BIN/idempotency_hostile --control
 overload_control    $BIN/idempotency_overload --control
-soak_control        $BIN/idempotency_soak --control --seconds=15
+soak_control        $BIN/idempotency_soak --control --seconds=30
 TEXT
 }
 

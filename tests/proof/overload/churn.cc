@@ -15,6 +15,8 @@ constexpr int kBatchCommands = 200;
 constexpr size_t kBodyBytes = 1000;
 // Few: what lapses is kept until the next sweep, a minute at most, and what is freed for ten.
 constexpr int kLapsing = 10;
+constexpr int kBatchesLeftOpen = 10;
+constexpr int kLeftOpen = 1'000;
 constexpr int64_t kLapsingNanos = 100'000'000;
 constexpr int kWaiters = 20;
 constexpr int kStreamMessages = 4;
@@ -59,7 +61,10 @@ std::string Churn::Round() {
   Stream(connection, true);
   List(connection);
   ComeAndGo();
-  if (hoards_) hoard_.push_back(std::move(connection));
+  if (hoards_) {
+    LeaveOpen(connection);
+    hoard_.push_back(std::move(connection));
+  }
   return wrong_;
 }
 
@@ -136,7 +141,7 @@ void Churn::CompleteInBatches(Connection& connection) {
   for (int batch = 0; batch < kBatches; ++batch) {
     v1::BatchRequest reserves;
     for (int i = 0; i < kBatchCommands; ++i) {
-      *reserves.add_commands()->mutable_reserve() = Fresh(hoards_ ? "kept" : "short");
+      *reserves.add_commands()->mutable_reserve() = Fresh("short");
     }
     v1::BatchResponse reserved = Batch(connection, reserves, "Batch of Reserves");
     v1::BatchRequest completes;
@@ -155,6 +160,19 @@ void Churn::CompleteInBatches(Connection& connection) {
       Expect(result.has_complete(), result.ShortDebugString());
     }
     Batch(connection, reserves, "Batch of replays");
+  }
+}
+
+// Operations that nobody ends, open for longer than anybody looks.
+void Churn::LeaveOpen(Connection& connection) {
+  for (int batch = 0; batch < kBatchesLeftOpen; ++batch) {
+    v1::BatchRequest request;
+    for (int i = 0; i < kLeftOpen; ++i) {
+      v1::ReserveRequest* const reserve = request.add_commands()->mutable_reserve();
+      *reserve = Fresh("kept");
+      reserve->mutable_lease_duration()->set_seconds(3600);
+    }
+    Batch(connection, request, "Batch of what stays open");
   }
 }
 

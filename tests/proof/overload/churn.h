@@ -45,6 +45,7 @@ class Churn {
   grpc::Status Reserve(Connection& connection, const v1::ReserveRequest& request,
                        v1::ReserveResponse* response);
   void CompleteInBatches(Connection& connection);
+  void LeaveOpen(Connection& connection);
   void LetLapse(Connection& connection);
   void WaitAndLeave(Connection& connection);
   void Stream(Connection& connection, bool cut);
