@@ -11,6 +11,10 @@ namespace {
 constexpr uint64_t kLeastCancelledBytes = 24;
 constexpr uint64_t kWorthALook = 16 * 1024;
 
+uint64_t Open(const CallCounts& counts) {
+  return counts.started - std::min(counts.started, counts.succeeded + counts.failed);
+}
+
 }  // namespace
 
 ConnectionWatch::ConnectionWatch(uint32_t max_cancelled_calls, uint32_t max_calls,
@@ -74,9 +78,12 @@ Conduct ConnectionWatch::Look(const SocketBytes& counted, const CallCounts& coun
   const core::Duration span = now - looked_at_;
   const bool may_go_on = SpendCancels(counts.failed - counts_.failed, span);
   const bool is_deaf = IsDeaf(bytes, counts, now);
-  const bool progress = counts.started != counts_.started || counts.messages != counts_.messages;
+  const bool progress = counts != counts_;
   if (progress) bytes_at_progress_ = bytes.received;
-  if (progress || bytes.sent != sent_) bytes_at_answer_ = bytes.received;
+  if (progress || bytes.sent != sent_) {
+    bytes_at_answer_ = bytes.received;
+    open_at_answer_ = Open(counts_) + (counts.started - counts_.started);
+  }
   sent_ = bytes.sent;
   const uint64_t forgiven = kForgivenBytesPerSecond * static_cast<uint64_t>(span.count()) / 1000;
   bytes_at_progress_ = std::min(bytes.received, bytes_at_progress_ + forgiven);
@@ -84,10 +91,10 @@ Conduct ConnectionWatch::Look(const SocketBytes& counted, const CallCounts& coun
   bytes_at_look_ = bytes.received;
   counts_ = counts;
   if (!may_go_on) return Conduct::kCancelFlood;
-  const uint64_t open = counts.started - std::min(counts.started, counts.succeeded + counts.failed);
-  if (open > max_calls_) return Conduct::kTooManyCalls;
+  if (Open(counts) > max_calls_) return Conduct::kTooManyCalls;
   if (is_deaf) return Conduct::kDeaf;
   if (HasNotBegun(bytes.received, counts)) return Conduct::kNeverEnding;
+  const uint64_t open = std::max(Open(counts), open_at_answer_);
   if (IsUngranted(bytes.received, open)) return Conduct::kNeverEnding;
   if (!IsNeverEnding(bytes.received, open)) {
     endless_since_.reset();

@@ -49,15 +49,14 @@ inline constexpr core::Duration kEndlessPatience{100};
 // Bytes that may come while the server sends nothing: flow control lets no more than what it
 // granted before, 64 KiB for a connection and a MiB for each message that is read (gRPC 1.51
 // without probing, transport_limits.cc; a little more for the frames around it), but headers are
-// under no control. A call that is begun and a message that is completed count as if something were
-// sent. Nothing is waited for, since there is no other reason for more.
+// under no control. A call that is begun or ended and a message that is completed count as if
+// something were sent; of a call that has ended, what it was granted may still be on its way.
+// Nothing is waited for. Where more calls are open than this, only the bounds above hold.
 inline constexpr uint64_t kMaxUngrantedBytes = 256 * 1024;
 inline constexpr uint64_t kMaxGrantedBytes = 1024 * 1024 + 64 * 1024;
 inline constexpr uint64_t kMaxGrantedCalls = 64;
 // What gRPC may have taken before it has begun the first call: what it has just read and not looked
-// at yet, a TLS record, settings. There is no other reason for more, so nothing is waited for. (A
-// first call may send a whole message before anything is granted: gRPC 1.51 begins with large
-// windows.)
+// at yet, a TLS record, settings. There is no other reason for more, so nothing is waited for.
 inline constexpr uint64_t kMaxBytesBeforeACall = 48 * 1024;
 // Bytes that may come of a peer that has no room for what is sent to it, and makes none. Where they
 // bring calls or messages it is more, and only after a while: what it was sent may have got lost on
@@ -101,6 +100,8 @@ class ConnectionWatch {
   // When the server last sent something, or that.
   uint64_t bytes_at_answer_ = 0;
   uint64_t sent_ = 0;
+  // Calls that were open since the look before that.
+  uint64_t open_at_answer_ = 0;
   // Since when more than that have come without an end.
   std::optional<core::Duration> endless_since_;
   // When the peer last took something, or there was nothing to take.

@@ -109,17 +109,10 @@ TEST(ConnectionWatchTest, EndsAtOnceWhoSendsMoreThanFitsBeforeACall) {
   EXPECT_EQ(begins.Look(Received(kMaxBytesBeforeACall + 1), Counts(1, 0), kStart), Conduct::kFine);
 }
 
-TEST(ConnectionWatchTest, AFirstCallSendsALargeMessageBeforeAnythingIsGranted) {
-  ConnectionWatch watch(100, kManyCalls, kStart);
-  const CallCounts begun{1, 0, 0, 0};
-  ASSERT_EQ(watch.Look({.received = 16 * 1024, .sent = 52}, begun, kStart), Conduct::kFine);
-  const uint64_t granted = 16 * 1024 + kMaxUngrantedBytes + kMaxGrantedBytes;
-  EXPECT_EQ(watch.Look({.received = granted, .sent = 52}, begun, kStart), Conduct::kFine);
-}
-
 TEST(ConnectionWatchTest, AHeaderBlockWithoutAnEndIsNotTakenForAMessageOf16MiB) {
   ConnectionWatch watch(100, kManyCalls, kStart);
   const CallCounts begun{3, 2, 0, 2};
+  ASSERT_EQ(watch.Look({.received = kMib / 2, .sent = 50}, begun, kStart), Conduct::kFine);
   ASSERT_EQ(watch.Look({.received = kMib, .sent = 100}, begun, kStart), Conduct::kFine);
   const uint64_t most = kMib + kMaxUngrantedBytes + kMaxGrantedBytes;
   EXPECT_EQ(watch.Look({.received = most, .sent = 100}, begun, kStart), Conduct::kFine);
@@ -135,6 +128,27 @@ TEST(ConnectionWatchTest, AHeaderBlockWithoutAnEndIsNotTakenForAMessageOf16MiB) 
             Conduct::kFine);
   EXPECT_EQ(completed.Look({.received = most + 1, .sent = 100}, {3, 2, 0, 3}, kStart),
             Conduct::kFine);
+}
+
+TEST(ConnectionWatchTest, WhoCancelsAnUploadIsNotCutOffForWhatHadCome) {
+  ConnectionWatch watch(100, kManyCalls, kStart);
+  ASSERT_EQ(watch.Look({.received = 100, .sent = 100}, {1, 0, 0, 0}, kStart), Conduct::kFine);
+  ASSERT_EQ(watch.Look({.received = 900 * 1024, .sent = 100}, {1, 0, 0, 0}, kStart),
+            Conduct::kFine);
+  const uint64_t most = 930 * 1024 + kMaxUngrantedBytes + kMaxGrantedBytes;
+  EXPECT_EQ(watch.Look({.received = 930 * 1024, .sent = 100}, {1, 0, 1, 0}, kStart),
+            Conduct::kFine);
+  // Where the server has ended it, the rest may be on its way.
+  EXPECT_EQ(watch.Look({.received = most, .sent = 100}, {1, 0, 1, 0}, kStart), Conduct::kFine);
+  EXPECT_EQ(watch.Look({.received = most + 1, .sent = 100}, {1, 0, 1, 0}, kStart),
+            Conduct::kNeverEnding);
+}
+
+TEST(ConnectionWatchTest, AnUploadThatBeginsAndEndsBetweenTwoLooksIsNotCutOff) {
+  ConnectionWatch watch(100, kManyCalls, kStart);
+  ASSERT_EQ(watch.Look({.received = 100, .sent = 100}, {1, 1, 0, 1}, kStart), Conduct::kFine);
+  ASSERT_EQ(watch.Look({.received = 900, .sent = 200}, {2, 2, 0, 1}, kStart), Conduct::kFine);
+  EXPECT_EQ(watch.Look({.received = kMib, .sent = 200}, {2, 2, 0, 1}, kStart), Conduct::kFine);
 }
 
 TEST(ConnectionWatchTest, EveryOpenCallMayHaveBeenGrantedItsMessage) {

@@ -23,33 +23,47 @@
 
 namespace idempotency::service {
 
-// Answers every call with OK and the caller's name for itself.
+// Answers every call with OK and the caller's name for itself: at once, or when its message has
+// come.
 class EchoPeer final : public grpc::CallbackGenericService {
  public:
+  explicit EchoPeer(bool reads) : reads_(reads) {}
+
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override {
     class Reactor final : public grpc::ServerGenericBidiReactor {
      public:
-      explicit Reactor(grpc::GenericCallbackServerContext* context) {
+      Reactor(grpc::GenericCallbackServerContext* context, bool reads) {
         const std::string peer = context->peer();
         const grpc::Slice slice(peer);
         answer_ = grpc::ByteBuffer(&slice, 1);
-        StartWriteAndFinish(&answer_, grpc::WriteOptions(), grpc::Status::OK);
+        if (reads) {
+          StartRead(&request_);
+        } else {
+          Answer();
+        }
       }
+      void OnReadDone(bool) override { Answer(); }
       void OnDone() override { delete this; }
 
      private:
+      void Answer() { StartWriteAndFinish(&answer_, grpc::WriteOptions(), grpc::Status::OK); }
+
+      grpc::ByteBuffer request_;
       grpc::ByteBuffer answer_;
     };
-    return new Reactor(context);
+    return new Reactor(context, reads_);
   }
+
+ private:
+  const bool reads_;
 };
 
 class ListenerServer {
  public:
   explicit ListenerServer(const std::string& address = "127.0.0.1:0", ConnectionLimits limits = {},
-                          TransportLimits transport = {})
-      : log_({LogLevel::kError}) {
+                          TransportLimits transport = {}, bool reads = false)
+      : log_({LogLevel::kError}), service_(reads) {
     auto listener = Listener::Open(address, limits, &log_);
     EXPECT_TRUE(listener.ok()) << listener.status();
     listener_ = std::move(*listener);
@@ -83,12 +97,12 @@ inline std::shared_ptr<grpc::Channel> Connect(const std::string& target) {
 
 // What the server calls the peer, or "error: ".
 inline std::string Call(const std::shared_ptr<grpc::Channel>& channel,
-                        const std::string& metadata = {}) {
+                        const std::string& metadata = {}, const std::string& body = "x") {
   grpc::GenericStub stub(channel);
   grpc::ClientContext context;
   if (!metadata.empty()) context.AddMetadata("some", metadata);
   grpc::CompletionQueue queue;
-  const grpc::Slice slice("x", 1);
+  const grpc::Slice slice(body);
   const grpc::ByteBuffer request(&slice, 1);
   grpc::ByteBuffer response;
   grpc::Status status;

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -190,6 +191,29 @@ TEST(ListenerTest, CutsOffAHeaderBlockWithoutAnEndLongBeforeItIsAsLargeAsAMessag
   }
   EXPECT_TRUE(IsEnded(peer));
   EXPECT_EQ(server.listener()->counts().cut_off, 1u);
+}
+
+// Messages as large as they may be, one after the other and many at once, on one connection.
+void Upload(const std::shared_ptr<grpc::Channel>& channel) {
+  const std::string body(core::kMaxReceiveMessageBytes, 'x');
+  for (int i = 0; i < 3; ++i) EXPECT_THAT(Call(channel, {}, body), StartsWith("ipv4:"));
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 10; ++i) {
+    callers.emplace_back([&] { EXPECT_THAT(Call(channel, {}, body), StartsWith("ipv4:")); });
+  }
+  for (std::thread& caller : callers) caller.join();
+}
+
+TEST(ListenerTest, WhoSendsTheLargestMessagesIsNotCutOff) {
+  ListenerServer server("127.0.0.1:0", {}, {}, /*reads=*/true);
+  Upload(Connect(Target(server.port())));
+  EXPECT_EQ(server.listener()->counts().cut_off, 0u);
+}
+
+TEST(ListenerTest, WhoIsAnsweredInTheMiddleOfTheLargestMessagesIsNotCutOff) {
+  ListenerServer server;
+  Upload(Connect(Target(server.port())));
+  EXPECT_EQ(server.listener()->counts().cut_off, 0u);
 }
 
 // Uses up what there is, and gives it back at the end.
