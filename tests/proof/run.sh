@@ -7,8 +7,8 @@ usage() {
   cat <<'TEXT'
 usage: tests/proof/run.sh [--no-build] [--list] [--more] [harness ...]
 
-Runs all that are expected to pass, or those that are named: also some that still find something,
-or take too long (see README.md).
+Runs all, or those that are named: also controls that go by the pace of the machine, and what takes
+too long (see README.md).
 
 Builds the harnesses (target idempotency_proof of the preset release, so that they run on what is
 shipped; the fuzz targets in the preset asan) and runs them, all or those named, one after the
