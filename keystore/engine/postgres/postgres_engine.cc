@@ -489,7 +489,9 @@ std::vector<WriteOutcome> PostgresEngine::CommitNow(Worker& worker,
 bool PostgresEngine::Takes(const std::vector<GuardedWrite>& writes, PostgresSession& session) {
   if (!session.is_retired() || WritesMarksAlone(writes)) return true;
   // It may have been taken back since.
-  return session.LookForRetirement().ok() && !session.is_retired();
+  if (session.LookForRetirement().ok() && !session.is_retired()) return true;
+  retired_ = true;
+  return false;
 }
 
 WriteReply PostgresEngine::WriteRows(Worker& worker, const std::vector<PostgresRow>& rows,
@@ -583,7 +585,10 @@ absl::Status PostgresEngine::RemoveExpired(PostgresSession& session, UpkeepRepor
   for (int i = 0; i < kExpiryBatches; ++i) {
     // What was moved away stays as it was moved.
     if (absl::Status status = session.LookForRetirement(); !status.ok()) return status;
-    if (session.is_retired()) break;
+    if (session.is_retired()) {
+      retired_ = true;
+      break;
+    }
     const auto due = session.Due(then_ms, kExpiryBatch, kMaxExpiryBytes);
     if (!due.ok()) return due.status();
     ExpiredRows expired(*due, then, engine_.may_reclaim, *sealer_);

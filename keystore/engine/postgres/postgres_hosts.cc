@@ -75,6 +75,8 @@ absl::Status TryHosts(const std::string& uri, const PgOptions& options, KnownHos
     const auto place = order.begin() + static_cast<ptrdiff_t>(first);
     std::rotate(order.begin(), place, place + 1);
   }
+  // What no other host would change, unless it is the one.
+  absl::Status final = absl::OkStatus();
   std::vector<std::string> failures;
   for (const size_t host : order) {
     PgOptions one = options;
@@ -84,10 +86,10 @@ absl::Status TryHosts(const std::string& uri, const PgOptions& options, KnownHos
       *known = host;
       return status;
     }
-    if (!absl::IsUnavailable(status) && !absl::IsAborted(status)) return status;
+    if (final.ok() && !absl::IsUnavailable(status) && !absl::IsAborted(status)) final = status;
     failures.emplace_back(status.message());
   }
-  return absl::UnavailableError(absl::StrJoin(failures, "; "));
+  return final.ok() ? absl::UnavailableError(absl::StrJoin(failures, "; ")) : final;
 }
 
 }  // namespace idempotency::keystore

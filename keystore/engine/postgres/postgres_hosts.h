@@ -32,9 +32,10 @@ inline constexpr size_t kNoHost = std::numeric_limits<size_t>::max();
 
 // Tries the hosts that the URI names one after the other, each alone (options.only_host), and the
 // known one first: one that is silent is waited for by whoever comes to it, which takes seconds.
-// The first for which `attempt` says OK is the one, and is known from then on. ABORTED (it is not
-// the one) and UNAVAILABLE lead to the next, anything else is the end. UNAVAILABLE, with what was
-// said of each, where it is none of them.
+// The first for which `attempt` says OK is the one, and is known from then on. Where it is none of
+// them: the first error that says more than ABORTED (it is not the one) and UNAVAILABLE, since a
+// host that is set up wrongly does not stand in front of one that is right; else UNAVAILABLE, with
+// what was said of each.
 absl::Status TryHosts(const std::string& uri, const PgOptions& options, KnownHost* known,
                       const std::function<absl::Status(const PgOptions&)>& attempt);
 

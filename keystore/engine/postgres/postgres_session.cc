@@ -63,26 +63,37 @@ std::string PageSql(const std::string& where, const std::string& order) {
       where, " ORDER BY ", order, " LIMIT $2::int8) p) f ORDER BY f.", order);
 }
 
+// What expires is removed behind the same fence as every write: whoever raises the slot's epoch
+// waits for it, or it removes nothing.
 constexpr char kReplace[] = R"(
-WITH changed AS (
+WITH fence AS (
+  SELECT 1 FROM idempotency_slots
+  WHERE instance = $1::int8 AND slot = $2::int8 AND epoch = $3::int8 FOR SHARE),
+changed AS (
   UPDATE idempotency_records r
   SET expires = w.expires, state = w.state::int2, record = w.record
-  FROM unnest($1::bytea[], $2::int8[], $3::int8[], $4::int8[], $5::bytea[])
+  FROM fence, unnest($4::bytea[], $5::int8[], $6::int8[], $7::int8[], $8::bytea[])
     AS w(key, expected, expires, state, record)
   WHERE r.key = w.key AND r.version = w.expected RETURNING 1)
 SELECT count(*) FROM changed)";
 
 constexpr char kPostpone[] = R"(
-WITH changed AS (
+WITH fence AS (
+  SELECT 1 FROM idempotency_slots
+  WHERE instance = $1::int8 AND slot = $2::int8 AND epoch = $3::int8 FOR SHARE),
+changed AS (
   UPDATE idempotency_records r SET expires = w.expires
-  FROM unnest($1::bytea[], $2::int8[], $3::int8[]) AS w(key, expected, expires)
+  FROM fence, unnest($4::bytea[], $5::int8[], $6::int8[]) AS w(key, expected, expires)
   WHERE r.key = w.key AND r.version = w.expected RETURNING 1)
 SELECT count(*) FROM changed)";
 
 constexpr char kRemove[] = R"(
-WITH removed AS (
+WITH fence AS (
+  SELECT 1 FROM idempotency_slots
+  WHERE instance = $1::int8 AND slot = $2::int8 AND epoch = $3::int8 FOR SHARE),
+removed AS (
   DELETE FROM idempotency_records r
-  USING unnest($1::bytea[], $2::int8[]) AS w(key, expected)
+  USING fence, unnest($4::bytea[], $5::int8[]) AS w(key, expected)
   WHERE r.key = w.key AND r.version = w.expected RETURNING 1)
 SELECT count(*) FROM removed)";
 
@@ -478,10 +489,14 @@ WriteReply PostgresSession::Judge(const PgReply& reply, const std::vector<Postgr
   return done;
 }
 
+PgParams PostgresSession::OfSlot() const {
+  return PgParams().Int(slot_.instance).Int(slot_.slot).Int(epoch_);
+}
+
 absl::StatusOr<size_t> PostgresSession::Replace(const std::vector<PostgresRow>& rows) {
   if (rows.empty()) return size_t{0};
   const Columns columns(rows);
-  PgReply reply = connection_->ExecutePrepared("replace", PgParams()
+  PgReply reply = connection_->ExecutePrepared("replace", OfSlot()
                                                               .ByteArrays(columns.keys)
                                                               .Ints(columns.expected)
                                                               .Ints(columns.expires)
@@ -495,7 +510,7 @@ absl::StatusOr<size_t> PostgresSession::Postpone(const std::vector<PostgresRow>&
   if (rows.empty()) return size_t{0};
   const Columns columns(rows);
   PgReply reply = connection_->ExecutePrepared(
-      "postpone", PgParams().ByteArrays(columns.keys).Ints(columns.expected).Ints(columns.expires));
+      "postpone", OfSlot().ByteArrays(columns.keys).Ints(columns.expected).Ints(columns.expires));
   if (!reply.ok()) return Failed(reply, "cannot postpone what stays");
   return static_cast<size_t>(reply.result.Int(0, 0));
 }
@@ -504,7 +519,7 @@ absl::StatusOr<size_t> PostgresSession::Remove(const std::vector<PostgresRow>& r
   if (rows.empty()) return size_t{0};
   const Columns columns(rows);
   PgReply reply = connection_->ExecutePrepared(
-      "remove", PgParams().ByteArrays(columns.keys).Ints(columns.expected));
+      "remove", OfSlot().ByteArrays(columns.keys).Ints(columns.expected));
   if (!reply.ok()) return Failed(reply, "cannot remove what has expired");
   return static_cast<size_t>(reply.result.Int(0, 0));
 }

@@ -209,6 +209,8 @@ class PostgresSession {
   absl::StatusOr<int64_t> NextEpoch();
   absl::Status TakeSlot(SlotName* slot);
   // A change of our own tables that is durable when it is answered.
+  // What a fenced statement begins with.
+  PgParams OfSlot() const;
   absl::Status Change(const char* sql, const PgParams& params, const char* what);
   absl::Status RaiseFloor(uint64_t above);
   void NoteFloor(uint64_t floor);

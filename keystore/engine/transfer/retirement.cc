@@ -57,6 +57,14 @@ absl::Status SealOff(Engine* engine, const Retirement& stands,
   }
   const absl::StatusOr<RecordTotals> totals = ReadTotals(engine, stopped);
   if (!totals.ok()) return totals.status();
+  // Somebody may have taken the mark back meanwhile, through another server.
+  const auto found = FindRetirement(engine);
+  if (!found.ok()) return found.status();
+  if (!found->has_value() || (*found)->time != stands.time || (*found)->digest != stands.digest) {
+    return absl::AbortedError(
+        "the retirement was taken back while the records were read; run this "
+        "again where the store is to be retired all the same");
+  }
   if (totals->digest == stands.digest) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "the store is retired, but its records have changed since: they come to ",

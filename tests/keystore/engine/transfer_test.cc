@@ -597,6 +597,18 @@ TEST_P(RetirementTest, IsKeptByTheStoreUntilItIsTakenBack) {
 INSTANTIATE_TEST_SUITE_P(Engines, RetirementTest, ::testing::ValuesIn(AllSubjects()),
                          [](const auto& info) { return info.param.name; });
 
+TEST(TransferTest, AStoreWhoseRetirementIsTakenBackMeanwhileIsNotCalledRetired) {
+  const auto store = Source();
+  const Retirement wanted = RetirementOf(MustExport(*store));
+  const auto retired = Retire(store.get(), wanted, [&] {
+    // Each time that records are read: the second time, which is behind the mark.
+    if (!CheckNotRetired(store.get()).ok()) EXPECT_TRUE(Reinstate(store.get()).ok());
+    return false;
+  });
+  EXPECT_EQ(retired.status().code(), absl::StatusCode::kAborted) << retired.status();
+  EXPECT_TRUE(CheckNotRetired(store.get()).ok());
+}
+
 TEST(TransferTest, AStoreThatIsNotWhatWasExportedIsNotRetired) {
   const auto store = Source();
   const Retirement wanted = RetirementOf(MustExport(*store));

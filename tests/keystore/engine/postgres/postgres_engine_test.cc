@@ -18,6 +18,7 @@
 #include "keystore/codec/key_codec.h"
 #include "keystore/core/record.h"
 #include "keystore/core/transition.h"
+#include "keystore/engine/postgres/postgres_hosts.h"
 #include "keystore/engine/transfer/record_export.h"
 #include "keystore/engine/transfer/retirement.h"
 #include "tests/keystore/engine/engine_calls.h"
@@ -61,6 +62,34 @@ class PostgresTest : public ::testing::Test {
 
   PostgresFixture fixture_;
 };
+
+// --- Hosts ---------------------------------------------------------------------------------------
+
+// What each host answers, in turn, and in which order they are asked.
+absl::Status TryThree(const std::vector<absl::Status>& answers, KnownHost* known,
+                      std::vector<size_t>* asked) {
+  return TryHosts("host=a,b,c port=1,2,3", PgOptions{}, known, [&](const PgOptions& one) {
+    asked->push_back(*one.only_host);
+    return answers.at(*one.only_host);
+  });
+}
+
+TEST(PostgresHostsTest, AHostThatIsSetUpWronglyDoesNotStandInFrontOfTheOne) {
+  const absl::Status another = absl::AbortedError("left behind");
+  const absl::Status wrong = absl::FailedPreconditionError("synchronous_commit");
+  KnownHost known = kNoHost;
+  std::vector<size_t> asked;
+  EXPECT_TRUE(TryThree({another, wrong, absl::OkStatus()}, &known, &asked).ok());
+  EXPECT_THAT(asked, ElementsAre(0, 1, 2));
+  EXPECT_EQ(known, 2u);
+  asked.clear();
+  EXPECT_TRUE(TryThree({another, wrong, absl::OkStatus()}, &known, &asked).ok());
+  EXPECT_THAT(asked, ElementsAre(2));
+  // Where it is none, what can be mended is said.
+  asked.clear();
+  EXPECT_EQ(TryThree({another, wrong, absl::UnavailableError("gone")}, &known, &asked), wrong);
+  EXPECT_THAT(asked, ElementsAre(2, 0, 1));
+}
 
 // --- Opening -------------------------------------------------------------------------------------
 
@@ -396,6 +425,25 @@ TEST_F(PostgresTest, AWriteThatComesAfterItsSlotWasFencedDoesNothing) {
   const auto latest = fixture_.OpenSession(&late_slot);
   EXPECT_EQ(later->Write({RowOf(PayKey("b"), 0)}).kind, WriteReply::Kind::kFenced);
   EXPECT_EQ(latest->Write({RowOf(PayKey("b"), 0)}).kind, WriteReply::Kind::kDone);
+}
+
+TEST_F(PostgresTest, NothingIsRemovedAsExpiredByASlotThatWasTakenAway) {
+  const auto engine = fixture_.Open();
+  const core::Key key = PayKey("a");
+  Store(*engine, key, CompleteRecord(1));
+  const PostgresRow row = RowOf(key, ReadOne(*engine, key).version);
+  SlotName late_slot;
+  SlotName other_slot;
+  const auto late = fixture_.OpenSession(&late_slot);
+  const auto other = fixture_.OpenSession(&other_slot);
+  EXPECT_EQ(*late->Postpone({row}), 1u);
+  ASSERT_TRUE(other->Fence(late_slot).ok());
+  EXPECT_EQ(*late->Postpone({row}), 0u);
+  EXPECT_EQ(*late->Replace({row}), 0u);
+  EXPECT_EQ(*late->Remove({row}), 0u);
+  EXPECT_EQ(StateOf(ReadOne(*engine, key)), core::State::kComplete);
+  EXPECT_EQ(*other->Replace({row}), 1u);
+  EXPECT_EQ(*other->Remove({row}), 1u);
 }
 
 TEST_F(PostgresTest, AFenceWaitsForTheWriteThatIsUnderWay) {
@@ -1074,7 +1122,9 @@ TEST_F(PostgresOutage, HintsFollowThePrimaryThoughTheOldOneIsBack) {
   Store(*one, key, PendingRecord(1));
   server_.Kill();
   standby.Promote();
+  // Both know of it from here on.
   ASSERT_EQ(StateOf(ReadOne(*one, key)), core::State::kPending);
+  ASSERT_EQ(StateOf(ReadOne(*other, key)), core::State::kPending);
   // The old one comes back, and takes writes for all it knows: there the key stays as it was.
   server_.Start();
   server_.Sql("ALTER SYSTEM RESET synchronous_standby_names");
