@@ -78,12 +78,12 @@ Conduct ConnectionWatch::Look(const SocketBytes& counted, const CallCounts& coun
   const core::Duration span = now - looked_at_;
   const bool may_go_on = SpendCancels(counts.failed - counts_.failed, span);
   const bool is_deaf = IsDeaf(bytes, counts, now);
-  const bool progress = counts != counts_;
-  if (progress) bytes_at_progress_ = bytes.received;
-  if (progress || bytes.sent != sent_) {
-    bytes_at_answer_ = bytes.received;
-    open_at_answer_ = Open(counts_) + (counts.started - counts_.started);
+  // Not by the end of a call: a peer can arrange for many of those, one after the other.
+  if (counts.started != counts_.started || counts.messages != counts_.messages) {
+    bytes_at_progress_ = bytes.received;
+    open_at_progress_ = std::max(Open(counts_), Open(counts));
   }
+  if (counts != counts_ || bytes.sent != sent_) bytes_at_answer_ = bytes.received;
   sent_ = bytes.sent;
   const uint64_t forgiven = kForgivenBytesPerSecond * static_cast<uint64_t>(span.count()) / 1000;
   bytes_at_progress_ = std::min(bytes.received, bytes_at_progress_ + forgiven);
@@ -94,9 +94,8 @@ Conduct ConnectionWatch::Look(const SocketBytes& counted, const CallCounts& coun
   if (Open(counts) > max_calls_) return Conduct::kTooManyCalls;
   if (is_deaf) return Conduct::kDeaf;
   if (HasNotBegun(bytes.received, counts)) return Conduct::kNeverEnding;
-  const uint64_t open = std::max(Open(counts), open_at_answer_);
-  if (IsUngranted(bytes.received, open)) return Conduct::kNeverEnding;
-  if (!IsNeverEnding(bytes.received, open)) {
+  if (IsUngranted(bytes.received, Open(counts))) return Conduct::kNeverEnding;
+  if (!IsNeverEnding(bytes.received, std::max(Open(counts), open_at_progress_))) {
     endless_since_.reset();
   } else if (!endless_since_) {
     endless_since_ = now;

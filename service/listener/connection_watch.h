@@ -50,9 +50,10 @@ inline constexpr core::Duration kEndlessPatience{100};
 // granted before, 64 KiB for a connection and a MiB for each message that is read (gRPC 1.51
 // without probing, transport_limits.cc; a little more for the frames around it), but headers are
 // under no control. A call that is begun or ended and a message that is completed count as if
-// something were sent; of a call that has ended, what it was granted may still be on its way.
-// Nothing is waited for. Where more calls are open than this, only the bounds above hold.
-inline constexpr uint64_t kMaxUngrantedBytes = 256 * 1024;
+// something were sent. Of calls that have ended there may be on their way what a client writes at
+// once, a MiB, and what its system holds. Nothing is waited for. Where more calls are open than
+// this, only the bounds above hold.
+inline constexpr uint64_t kMaxUngrantedBytes = 2 * 1024 * 1024;
 inline constexpr uint64_t kMaxGrantedBytes = 1024 * 1024 + 64 * 1024;
 inline constexpr uint64_t kMaxGrantedCalls = 64;
 // What gRPC may have taken before it has begun the first call: what it has just read and not looked
@@ -97,11 +98,11 @@ class ConnectionWatch {
   uint64_t bytes_at_look_ = 0;
   // When a call was last begun or a message completed.
   uint64_t bytes_at_progress_ = 0;
+  // The calls that were open then, whose messages may have come since, though they have ended.
+  uint64_t open_at_progress_ = 0;
   // When the server last sent something, or that.
   uint64_t bytes_at_answer_ = 0;
   uint64_t sent_ = 0;
-  // Calls that were open since the look before that.
-  uint64_t open_at_answer_ = 0;
   // Since when more than that have come without an end.
   std::optional<core::Duration> endless_since_;
   // When the peer last took something, or there was nothing to take.

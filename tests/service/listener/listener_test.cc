@@ -193,12 +193,13 @@ TEST(ListenerTest, CutsOffAHeaderBlockWithoutAnEndLongBeforeItIsAsLargeAsAMessag
   EXPECT_EQ(server.listener()->counts().cut_off, 1u);
 }
 
-// Messages as large as they may be, one after the other and many at once, on one connection.
+// Messages as large as they may be, one after the other and as many at once as may be unfinished on
+// one connection.
 void Upload(const std::shared_ptr<grpc::Channel>& channel) {
   const std::string body(core::kMaxReceiveMessageBytes, 'x');
   for (int i = 0; i < 3; ++i) EXPECT_THAT(Call(channel, {}, body), StartsWith("ipv4:"));
   std::vector<std::thread> callers;
-  for (int i = 0; i < 10; ++i) {
+  for (size_t i = 0; i < kMostUnfinishedBytes / body.size(); ++i) {
     callers.emplace_back([&] { EXPECT_THAT(Call(channel, {}, body), StartsWith("ipv4:")); });
   }
   for (std::thread& caller : callers) caller.join();
