@@ -75,7 +75,7 @@ changed AS (
   FROM fence, unnest($4::bytea[], $5::int8[], $6::int8[], $7::int8[], $8::bytea[])
     AS w(key, expected, expires, state, record)
   WHERE r.key = w.key AND r.version = w.expected RETURNING 1)
-SELECT count(*) FROM changed)";
+SELECT (SELECT count(*) FROM fence), (SELECT count(*) FROM changed))";
 
 constexpr char kPostpone[] = R"(
 WITH fence AS (
@@ -85,7 +85,7 @@ changed AS (
   UPDATE idempotency_records r SET expires = w.expires
   FROM fence, unnest($4::bytea[], $5::int8[], $6::int8[]) AS w(key, expected, expires)
   WHERE r.key = w.key AND r.version = w.expected RETURNING 1)
-SELECT count(*) FROM changed)";
+SELECT (SELECT count(*) FROM fence), (SELECT count(*) FROM changed))";
 
 constexpr char kRemove[] = R"(
 WITH fence AS (
@@ -95,7 +95,7 @@ removed AS (
   DELETE FROM idempotency_records r
   USING fence, unnest($4::bytea[], $5::int8[]) AS w(key, expected)
   WHERE r.key = w.key AND r.version = w.expected RETURNING 1)
-SELECT count(*) FROM removed)";
+SELECT (SELECT count(*) FROM fence), (SELECT count(*) FROM removed))";
 
 // 1577836800: 2020-01-01.
 constexpr char kNextEpoch[] = R"(
@@ -493,6 +493,15 @@ PgParams PostgresSession::OfSlot() const {
   return PgParams().Int(slot_.instance).Int(slot_.slot).Int(epoch_);
 }
 
+absl::StatusOr<size_t> PostgresSession::Counted(const PgReply& reply, const char* what) {
+  if (!reply.ok()) return Failed(reply, what);
+  if (reply.result.Int(0, 0) == 0) {
+    usable_ = false;
+    return absl::UnavailableError(absl::StrCat(what, ": the slot has another epoch"));
+  }
+  return static_cast<size_t>(reply.result.Int(0, 1));
+}
+
 absl::StatusOr<size_t> PostgresSession::Replace(const std::vector<PostgresRow>& rows) {
   if (rows.empty()) return size_t{0};
   const Columns columns(rows);
@@ -502,8 +511,7 @@ absl::StatusOr<size_t> PostgresSession::Replace(const std::vector<PostgresRow>& 
                                                               .Ints(columns.expires)
                                                               .Ints(columns.states)
                                                               .ByteArrays(columns.records));
-  if (!reply.ok()) return Failed(reply, "cannot shrink what has expired");
-  return static_cast<size_t>(reply.result.Int(0, 0));
+  return Counted(reply, "cannot shrink what has expired");
 }
 
 absl::StatusOr<size_t> PostgresSession::Postpone(const std::vector<PostgresRow>& rows) {
@@ -511,8 +519,7 @@ absl::StatusOr<size_t> PostgresSession::Postpone(const std::vector<PostgresRow>&
   const Columns columns(rows);
   PgReply reply = connection_->ExecutePrepared(
       "postpone", OfSlot().ByteArrays(columns.keys).Ints(columns.expected).Ints(columns.expires));
-  if (!reply.ok()) return Failed(reply, "cannot postpone what stays");
-  return static_cast<size_t>(reply.result.Int(0, 0));
+  return Counted(reply, "cannot postpone what stays");
 }
 
 absl::StatusOr<size_t> PostgresSession::Remove(const std::vector<PostgresRow>& rows) {
@@ -520,8 +527,7 @@ absl::StatusOr<size_t> PostgresSession::Remove(const std::vector<PostgresRow>& r
   const Columns columns(rows);
   PgReply reply = connection_->ExecutePrepared(
       "remove", OfSlot().ByteArrays(columns.keys).Ints(columns.expected));
-  if (!reply.ok()) return Failed(reply, "cannot remove what has expired");
-  return static_cast<size_t>(reply.result.Int(0, 0));
+  return Counted(reply, "cannot remove what has expired");
 }
 
 // --- Instances -----------------------------------------------------------------------------------

@@ -40,8 +40,8 @@ absl::Status CheckNotRetired(Engine* engine);
 // from writing in it, reads them again, and gives what is in the store then: of one that is retired
 // already with the same digest, what was said first. FAILED_PRECONDITION where it is another
 // digest, or the store is only a part of an import, or the records have changed by the second
-// reading: it is retired then, and a server was running on it. CANCELLED where it was stopped;
-// others as StoreWalk's: by then it may be retired.
+// reading: it is retired then, and a server was running on it. ABORTED where it was taken back
+// meanwhile. CANCELLED where it was stopped; others as StoreWalk's: by then it may be retired.
 absl::StatusOr<Retirement> Retire(Engine* engine, const Retirement& wanted,
                                   const std::function<bool()>& stopped);
 // Takes that back, and gives what was taken back. Nothing where the store is not retired, or its

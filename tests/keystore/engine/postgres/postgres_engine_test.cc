@@ -438,9 +438,10 @@ TEST_F(PostgresTest, NothingIsRemovedAsExpiredByASlotThatWasTakenAway) {
   const auto other = fixture_.OpenSession(&other_slot);
   EXPECT_EQ(*late->Postpone({row}), 1u);
   ASSERT_TRUE(other->Fence(late_slot).ok());
-  EXPECT_EQ(*late->Postpone({row}), 0u);
-  EXPECT_EQ(*late->Replace({row}), 0u);
-  EXPECT_EQ(*late->Remove({row}), 0u);
+  EXPECT_EQ(late->Postpone({row}).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(late->usable());
+  EXPECT_EQ(late->Replace({row}).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(late->Remove({row}).status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(StateOf(ReadOne(*engine, key)), core::State::kComplete);
   EXPECT_EQ(*other->Replace({row}), 1u);
   EXPECT_EQ(*other->Remove({row}), 1u);
@@ -874,10 +875,25 @@ TEST_F(PostgresExpiry, NothingGoesWhileTheClockIsInDoubtOrTheNamespaceIsNotConfi
 TEST_F(PostgresExpiry, NothingGoesOfARetiredStore) {
   const core::RecordPtr record = CompleteRecord(1);
   Store(*engine_, PayKey("a"), record);
-  ASSERT_TRUE(RetireBy(*fixture_.Open()).ok());
+  const auto other = fixture_.Open();
+  ASSERT_TRUE(RetireBy(*other).ok());
   GoBehind(record->forget_time);
   EXPECT_EQ(Upkeep().removed, 0u);
   EXPECT_EQ(StateOf(ReadOne(*engine_, PayKey("a"))), core::State::kComplete);
+}
+
+// Whoever retires takes all slots, also that by which expired records are removed.
+TEST_F(PostgresExpiry, GoesOnWhereTheRetirementIsTakenBack) {
+  const core::RecordPtr record = CompleteRecord(1);
+  Store(*engine_, PayKey("a"), record);
+  // It has a slot before.
+  ASSERT_EQ(Upkeep().removed, 0u);
+  const auto other = fixture_.Open();
+  ASSERT_TRUE(RetireBy(*other).ok());
+  ASSERT_TRUE(Reinstate(other.get()).ok());
+  GoBehind(record->forget_time);
+  // The row of the mark, too.
+  EXPECT_EQ(Upkeep().removed, 2u);
 }
 
 TEST_F(PostgresExpiry, ManyGoInBatches) {
