@@ -9,6 +9,8 @@
 #include <deque>
 #include <memory>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "grpcpp/create_channel_posix.h"
 #include "grpcpp/grpcpp.h"
 #include "tests/bench/clock.h"
@@ -207,26 +209,47 @@ struct CancelledCall {
   v1::ReserveResponse response;
 };
 
+// Calls that have ended. They hold their channel, which must not go on a thread of gRPC's: that
+// would join itself, and free what it has freed (gRPC 1.51).
+struct Ended {
+  absl::Mutex mutex;
+  std::vector<std::unique_ptr<CancelledCall>> calls ABSL_GUARDED_BY(mutex);
+  std::atomic<bool> cut_off{false};
+
+  size_t Clear() {
+    std::vector<std::unique_ptr<CancelledCall>> gone;
+    absl::MutexLock lock(&mutex);
+    std::swap(gone, calls);
+    return gone.size();
+  }
+};
+
 // On one connection, until the server ends it.
 uint64_t CancelOn(const Scene& scene, v1::IdempotencyService::Stub* stub, uint64_t number) {
-  std::atomic<int> running{0};
-  std::atomic<bool> cut_off{false};
+  const auto ended = std::make_shared<Ended>();
   uint64_t begun = 0;
-  for (; GoesOn(scene) && !cut_off && begun < kMostFrames; ++begun) {
-    const auto call = std::make_shared<CancelledCall>();
+  uint64_t cleared = 0;
+  for (; GoesOn(scene) && !ended->cut_off && begun < kMostFrames; ++begun) {
+    CancelledCall* const call = new CancelledCall;
     call->request = ReserveOf("cancelled", std::to_string(number + begun));
     call->request.mutable_wait_duration()->set_seconds(60);
-    ++running;
     stub->async()->Reserve(&call->context, &call->request, &call->response,
-                           [call, &running, &cut_off](const grpc::Status& status) {
-                             if (status.error_code() == grpc::StatusCode::UNAVAILABLE)
-                               cut_off = true;
-                             --running;
+                           [call, ended](const grpc::Status& status) {
+                             if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+                               ended->cut_off = true;
+                             }
+                             absl::MutexLock lock(&ended->mutex);
+                             ended->calls.emplace_back(call);
                            });
+    // It is there until it is cleared, here.
     call->context.TryCancel();
-    if (running > 1'000) Breathe();
+    cleared += ended->Clear();
+    if (begun - cleared > 1'000) Breathe();
   }
-  while (running > 0) Breathe();
+  while (cleared < begun) {
+    Breathe();
+    cleared += ended->Clear();
+  }
   return begun;
 }
 
