@@ -46,7 +46,7 @@ postgres_failovers  $BIN/idempotency_postgres_failovers --seed=$seed --floor=2
 paused_etcd         $BIN/idempotency_paused_replica --engine=etcd --seed=$seed --floor=12
 paused_postgres     $BIN/idempotency_paused_replica --engine=postgres --seed=$seed --floor=12
 shutdowns   $BIN/idempotency_shutdowns --seed=$seed --floor=5
-io_faults   $BIN/idempotency_io_faults --seed=$seed --all --part=0/4
+io_faults   $BIN/idempotency_io_faults --seed=$seed --all
 io_faults_control   $BIN/idempotency_io_faults --control
 disk_full   $BIN/idempotency_disk_full
 corruptions $BIN/idempotency_corruptions --seed=$seed --floor=2000
@@ -70,7 +70,6 @@ by_name() {
 etcd_kills_in_time  $BIN/idempotency_etcd_kills --seed=$seed --floor=20
 postgres_failovers_control $BIN/idempotency_postgres_failovers --seed=$seed --control
 large_answers_control $BIN/idempotency_large_answers --floor=50 --control
-io_faults_all       $BIN/idempotency_io_faults --seed=$seed --all
 hostile     $BIN/idempotency_hostile --seed=$seed
 hostile_control     $BIN/idempotency_hostile --control
 overload_control    $BIN/idempotency_overload --control
