@@ -8,6 +8,9 @@
 #include <variant>
 
 #include "absl/synchronization/notification.h"
+#include "keystore/engine/transfer/record_export.h"
+#include "keystore/engine/transfer/retirement.h"
+#include "tests/keystore/engine/records.h"
 #include "tests/support/becomes_true.h"
 
 namespace idempotency::keystore {
@@ -106,6 +109,15 @@ std::vector<ScanEntry> ScanAll(Engine& engine, const ScanFilter& filter, size_t 
   }
   ADD_FAILURE() << "the scan does not end";
   return entries;
+}
+
+absl::Status RetireBy(Engine& engine) {
+  const auto never = [] { return false; };
+  const auto totals = ReadTotals(&engine, never);
+  if (!totals.ok()) return totals.status();
+  const Retirement wanted{
+      .time = kStart, .actor = "ann", .moved_to = "elsewhere", .digest = totals->digest};
+  return Retire(&engine, wanted, never).status();
 }
 
 }  // namespace idempotency::keystore

@@ -34,6 +34,9 @@ void Store(Engine& engine, const core::Key& key, const core::RecordPtr& record);
 // All pages of a scan; gives up after more pages than there can be.
 std::vector<ScanEntry> ScanAll(Engine& engine, const ScanFilter& filter, size_t limit);
 
+// Retires the store, as whoever has moved its records away does.
+absl::Status RetireBy(Engine& engine);
+
 }  // namespace idempotency::keystore
 
 #endif  // IDEMPOTENCY_TESTS_KEYSTORE_ENGINE_ENGINE_CALLS_H_

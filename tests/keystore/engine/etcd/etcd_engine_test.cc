@@ -22,7 +22,6 @@
 #include "keystore/engine/etcd/etcd_epoch.h"
 #include "keystore/engine/etcd/etcd_requests.h"
 #include "keystore/engine/etcd/etcd_scan.h"
-#include "keystore/engine/transfer/record_export.h"
 #include "keystore/engine/transfer/retirement.h"
 #include "tests/keystore/engine/engine_calls.h"
 #include "tests/keystore/engine/etcd/etcd_fixture.h"
@@ -139,16 +138,6 @@ TEST(EtcdEngineTest, AnOldKeyIsErasedWithoutATrace) {
 }
 
 // --- Retired -------------------------------------------------------------------------------------
-
-// As whoever has moved its records away does.
-absl::Status RetireBy(Engine& engine) {
-  const auto never = [] { return false; };
-  const auto totals = ReadTotals(&engine, never);
-  if (!totals.ok()) return totals.status();
-  const Retirement wanted{
-      .time = kStart, .actor = "ann", .moved_to = "elsewhere", .digest = totals->digest};
-  return Retire(&engine, wanted, never).status();
-}
 
 TEST(EtcdEngineTest, AServerThatRunsOnWhenItsStoreIsRetiredWritesNothingMore) {
   EtcdFixture fixture;

@@ -19,7 +19,6 @@
 #include "keystore/core/record.h"
 #include "keystore/core/transition.h"
 #include "keystore/engine/postgres/postgres_hosts.h"
-#include "keystore/engine/transfer/record_export.h"
 #include "keystore/engine/transfer/retirement.h"
 #include "tests/keystore/engine/engine_calls.h"
 #include "tests/keystore/engine/postgres/postgres_fixture.h"
@@ -722,16 +721,6 @@ TEST_F(PostgresTest, TheOtherEngineLearnsThatAnOperationHasEnded) {
 }
 
 // --- Retired -------------------------------------------------------------------------------------
-
-// As whoever has moved its records away does.
-absl::Status RetireBy(Engine& engine) {
-  const auto never = [] { return false; };
-  const auto totals = ReadTotals(&engine, never);
-  if (!totals.ok()) return totals.status();
-  const Retirement wanted{
-      .time = kStart, .actor = "ann", .moved_to = "elsewhere", .digest = totals->digest};
-  return Retire(&engine, wanted, never).status();
-}
 
 TEST_F(PostgresTest, AServerThatRunsOnWhenItsStoreIsRetiredWritesNothingMore) {
   const auto forgotten = fixture_.Open();
