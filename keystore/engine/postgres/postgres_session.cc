@@ -64,38 +64,30 @@ std::string PageSql(const std::string& where, const std::string& order) {
 }
 
 // What expires is removed behind the same fence as every write: whoever raises the slot's epoch
-// waits for it, or it removes nothing.
+// waits for it, or it removes nothing. Tells whether the fence was there, and how many rows it
+// were.
+std::string FencedSql(const std::string& change) {
+  return absl::StrCat(
+      "WITH fence AS (SELECT 1 FROM idempotency_slots "
+      "WHERE instance = $1::int8 AND slot = $2::int8 AND epoch = $3::int8 FOR SHARE), changed AS (",
+      change,
+      " WHERE r.key = w.key AND r.version = w.expected RETURNING 1) "
+      "SELECT (SELECT count(*) FROM fence), (SELECT count(*) FROM changed)");
+}
+
 constexpr char kReplace[] = R"(
-WITH fence AS (
-  SELECT 1 FROM idempotency_slots
-  WHERE instance = $1::int8 AND slot = $2::int8 AND epoch = $3::int8 FOR SHARE),
-changed AS (
-  UPDATE idempotency_records r
-  SET expires = w.expires, state = w.state::int2, record = w.record
-  FROM fence, unnest($4::bytea[], $5::int8[], $6::int8[], $7::int8[], $8::bytea[])
-    AS w(key, expected, expires, state, record)
-  WHERE r.key = w.key AND r.version = w.expected RETURNING 1)
-SELECT (SELECT count(*) FROM fence), (SELECT count(*) FROM changed))";
+UPDATE idempotency_records r
+SET expires = w.expires, state = w.state::int2, record = w.record
+FROM fence, unnest($4::bytea[], $5::int8[], $6::int8[], $7::int8[], $8::bytea[])
+  AS w(key, expected, expires, state, record))";
 
 constexpr char kPostpone[] = R"(
-WITH fence AS (
-  SELECT 1 FROM idempotency_slots
-  WHERE instance = $1::int8 AND slot = $2::int8 AND epoch = $3::int8 FOR SHARE),
-changed AS (
-  UPDATE idempotency_records r SET expires = w.expires
-  FROM fence, unnest($4::bytea[], $5::int8[], $6::int8[]) AS w(key, expected, expires)
-  WHERE r.key = w.key AND r.version = w.expected RETURNING 1)
-SELECT (SELECT count(*) FROM fence), (SELECT count(*) FROM changed))";
+UPDATE idempotency_records r SET expires = w.expires
+FROM fence, unnest($4::bytea[], $5::int8[], $6::int8[]) AS w(key, expected, expires))";
 
 constexpr char kRemove[] = R"(
-WITH fence AS (
-  SELECT 1 FROM idempotency_slots
-  WHERE instance = $1::int8 AND slot = $2::int8 AND epoch = $3::int8 FOR SHARE),
-removed AS (
-  DELETE FROM idempotency_records r
-  USING fence, unnest($4::bytea[], $5::int8[]) AS w(key, expected)
-  WHERE r.key = w.key AND r.version = w.expected RETURNING 1)
-SELECT (SELECT count(*) FROM fence), (SELECT count(*) FROM removed))";
+DELETE FROM idempotency_records r
+USING fence, unnest($4::bytea[], $5::int8[]) AS w(key, expected))";
 
 // 1577836800: 2020-01-01.
 constexpr char kNextEpoch[] = R"(
@@ -155,9 +147,9 @@ std::vector<std::pair<std::string, std::string>> Statements() {
           {"scan", PageSql("key >= $1::bytea AND record IS NOT NULL", "key")},
           {"scan_open", PageSql("key >= $1::bytea AND state IN (1, 3)", "key")},
           {"due", PageSql("expires <= $1::int8", "expires")},
-          {"replace", kReplace},
-          {"postpone", kPostpone},
-          {"remove", kRemove}};
+          {"replace", FencedSql(kReplace)},
+          {"postpone", FencedSql(kPostpone)},
+          {"remove", FencedSql(kRemove)}};
 }
 
 // The transaction was rolled back for the sake of another, and may be tried again. Unique

@@ -208,11 +208,11 @@ class PostgresSession {
   absl::Status PrepareStatements();
   absl::StatusOr<int64_t> NextEpoch();
   absl::Status TakeSlot(SlotName* slot);
-  // A change of our own tables that is durable when it is answered.
   // What a fenced statement begins with, and what it has counted. UNAVAILABLE, and not usable any
   // more, where the slot was taken away.
   PgParams OfSlot() const;
   absl::StatusOr<size_t> Counted(const PgReply& reply, const char* what);
+  // A change of our own tables that is durable when it is answered.
   absl::Status Change(const char* sql, const PgParams& params, const char* what);
   absl::Status RaiseFloor(uint64_t above);
   void NoteFloor(uint64_t floor);
