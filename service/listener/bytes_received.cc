@@ -14,7 +14,7 @@ std::optional<SocketBytes> CountBytes(int socket) {
   tcp_info info{};
   socklen_t size = sizeof(info);
   if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return std::nullopt;
-  if (size < offsetof(tcp_info, tcpi_bytes_retrans) + sizeof(info.tcpi_bytes_retrans)) {
+  if (size < offsetof(tcp_info, tcpi_notsent_bytes) + sizeof(info.tcpi_notsent_bytes)) {
     return std::nullopt;
   }
   // Asked afterwards: what comes in between makes it less, and nobody is blamed for it.
@@ -23,7 +23,6 @@ std::optional<SocketBytes> CountBytes(int socket) {
   const uint64_t received = info.tcpi_bytes_received;
   return SocketBytes{.received = received - std::min(received, static_cast<uint64_t>(unread)),
                      .acknowledged = info.tcpi_bytes_acked,
-                     .sent = info.tcpi_bytes_sent - info.tcpi_bytes_retrans,
                      .unsent = info.tcpi_notsent_bytes};
 }
 

@@ -13,7 +13,6 @@ struct SocketBytes {
   // What gRPC has taken of it; at times a little less, so that it may fall.
   uint64_t received = 0;
   uint64_t acknowledged = 0;  // of what was sent: the peer has it
-  uint64_t sent = 0;          // once, where it got lost and was sent again
   uint64_t unsent = 0;        // what is to be sent, and the peer has no room for yet
 
   friend bool operator==(const SocketBytes&, const SocketBytes&) = default;

@@ -66,11 +66,6 @@ bool ConnectionWatch::HasNotBegun(uint64_t bytes_received, const CallCounts& cou
   return counts.started == 0 && bytes_received - bytes_at_progress_ > kMaxBytesBeforeACall;
 }
 
-bool ConnectionWatch::IsUngranted(uint64_t bytes_received, uint64_t open) const {
-  if (open > kMaxGrantedCalls) return false;
-  return bytes_received - bytes_at_answer_ > kMaxUngrantedBytes + kMaxGrantedBytes * open;
-}
-
 Conduct ConnectionWatch::Look(const SocketBytes& counted, const CallCounts& counts,
                               core::Duration now) {
   SocketBytes bytes = counted;
@@ -83,8 +78,6 @@ Conduct ConnectionWatch::Look(const SocketBytes& counted, const CallCounts& coun
     bytes_at_progress_ = bytes.received;
     open_at_progress_ = std::max(Open(counts_), Open(counts));
   }
-  if (counts != counts_ || bytes.sent != sent_) bytes_at_answer_ = bytes.received;
-  sent_ = bytes.sent;
   const uint64_t forgiven = kForgivenBytesPerSecond * static_cast<uint64_t>(span.count()) / 1000;
   bytes_at_progress_ = std::min(bytes.received, bytes_at_progress_ + forgiven);
   looked_at_ = now;
@@ -94,7 +87,6 @@ Conduct ConnectionWatch::Look(const SocketBytes& counted, const CallCounts& coun
   if (Open(counts) > max_calls_) return Conduct::kTooManyCalls;
   if (is_deaf) return Conduct::kDeaf;
   if (HasNotBegun(bytes.received, counts)) return Conduct::kNeverEnding;
-  if (IsUngranted(bytes.received, Open(counts))) return Conduct::kNeverEnding;
   if (!IsNeverEnding(bytes.received, std::max(Open(counts), open_at_progress_))) {
     endless_since_.reset();
   } else if (!endless_since_) {

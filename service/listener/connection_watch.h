@@ -3,9 +3,9 @@
 // gRPC 1.51 hands over every call that a peer begins, also those that it cancels at once, and no
 // limit of its own counts those: a peer that goes on like this fills the memory. So does one that
 // begins more calls than it was told there may be, and never says that it was told; one that pings
-// without taking the answers; and one whose header does not end. None of this is seen by the code
-// that answers calls, so connections are looked at from outside, by the bytes and the calls that
-// were counted of them.
+// without taking the answers; and one that sends what is neither a call nor a message. None of this
+// is seen by the code that answers calls, so connections are looked at from outside, by the bytes
+// and the calls that were counted of them. (Headers are looked at from inside: frame_guard.h.)
 #ifndef IDEMPOTENCY_SERVICE_LISTENER_CONNECTION_WATCH_H_
 #define IDEMPOTENCY_SERVICE_LISTENER_CONNECTION_WATCH_H_
 
@@ -46,16 +46,6 @@ inline constexpr uint64_t kMostUnfinishedBytes = 64 * 1024 * 1024;
 // For how long there have to be more: gRPC may have taken megabytes of a call that it has not begun
 // yet, where a machine is busy.
 inline constexpr core::Duration kEndlessPatience{100};
-// Bytes that may come while the server sends nothing: flow control lets no more than what it
-// granted before, 64 KiB for a connection and a MiB for each message that is read (gRPC 1.51
-// without probing, transport_limits.cc; a little more for the frames around it), but headers are
-// under no control. A call that is begun or ended and a message that is completed count as if
-// something were sent. Of calls that have ended there may be on their way what a client writes at
-// once, a MiB, and what its system holds. Nothing is waited for. Where more calls are open than
-// this, only the bounds above hold.
-inline constexpr uint64_t kMaxUngrantedBytes = 2 * 1024 * 1024;
-inline constexpr uint64_t kMaxGrantedBytes = 1024 * 1024 + 64 * 1024;
-inline constexpr uint64_t kMaxGrantedCalls = 64;
 // What gRPC may have taken before it has begun the first call: what it has just read and not looked
 // at yet, a TLS record, settings. There is no other reason for more, so nothing is waited for.
 inline constexpr uint64_t kMaxBytesBeforeACall = 48 * 1024;
@@ -69,7 +59,7 @@ inline constexpr core::Duration kDeafPatience{250};
 // How many of `max_cancelled_calls` may be cancelled at once: gRPC clears a call away long after it
 // has ended, so that each holds 20 KiB for a while. Whoever leaves cancels all that it has open.
 constexpr uint32_t MaxCancelledAtOnce(uint32_t max_cancelled_calls, uint32_t max_calls) {
-  return std::min(max_cancelled_calls, std::max(max_cancelled_calls / 4, max_calls));
+  return std::min(max_cancelled_calls, std::max(max_cancelled_calls / 8, max_calls));
 }
 
 // Thread safety: none. `now` is time that only rises, of any origin.
@@ -88,7 +78,6 @@ class ConnectionWatch {
   bool IsDeaf(const SocketBytes& bytes, const CallCounts& counts, core::Duration now);
   bool IsNeverEnding(uint64_t bytes_received, uint64_t open) const;
   bool HasNotBegun(uint64_t bytes_received, const CallCounts& counts) const;
-  bool IsUngranted(uint64_t bytes_received, uint64_t open) const;
 
   const int64_t max_cancelled_calls_;
   const int64_t max_cancelled_at_once_;
@@ -100,9 +89,6 @@ class ConnectionWatch {
   uint64_t bytes_at_progress_ = 0;
   // The calls that were open then, whose messages may have come since, though they have ended.
   uint64_t open_at_progress_ = 0;
-  // When the server last sent something, or that.
-  uint64_t bytes_at_answer_ = 0;
-  uint64_t sent_ = 0;
   // Since when more than that have come without an end.
   std::optional<core::Duration> endless_since_;
   // When the peer last took something, or there was nothing to take.

@@ -186,6 +186,11 @@ void Listener::Handle(uint64_t id, uint32_t events, core::Duration now) {
     return;
   }
   // It has ended, on either side.
+  if (ended->second.reads->cut_off()) Blame(ended->second, kHeaders, now);
+  if (const uint64_t nameless = TakeTlsCutOffs(); nameless > 0) {
+    cut_off_ += nameless;
+    noted_[kHeaders] += nameless;
+  }
   peers_.Left(ended->second.address.peer);
   calls_.Forget(ended->second.address.connection);
   connections_.erase(ended);
@@ -251,6 +256,7 @@ void Listener::Take(const UniqueFd& socket, UniqueFd connection, const sockaddr_
       next_id_++, Connection{std::move(duplicate),
                              std::move(peer),
                              ConnectionWatch(limits_.max_cancelled_calls, limits_.max_calls, now),
+                             std::make_unique<ReadGuard>(connection.get()),
                              {}});
   open_ = connections_.size();
   ++accepted_;
@@ -355,11 +361,15 @@ bool Listener::LookAt(Connection* connection, core::Duration now, int* counted) 
 }
 
 void Listener::CutOff(Connection* connection, Trouble trouble, core::Duration now) {
-  // Counted and kept out before the peer can see it.
-  peers_.Misbehaved(connection->address.peer, now);
-  ++cut_off_;
-  Note(trouble, connection->address.peer);
+  // Before the peer can see it.
+  Blame(*connection, trouble, now);
   Disconnect(connection->descriptor.get());
+}
+
+void Listener::Blame(const Connection& connection, Trouble trouble, core::Duration now) {
+  peers_.Misbehaved(connection.address.peer, now);
+  ++cut_off_;
+  Note(trouble, connection.address.peer);
 }
 
 void Listener::Note(Trouble trouble, const std::string& peer) {
@@ -381,6 +391,7 @@ void Listener::Tell(core::Duration now) {
       {"connection_cut_off", "more calls at once than it was told there may be"},
       {"connection_cut_off", "bytes that never become a call or a message"},
       {"connection_cut_off", "takes nothing of what answers it, and goes on sending"},
+      {"connection_cut_off", "headers of more fields, or of more bytes, than a call has"},
   }};
   next_tell_ = now + kTellInterval;
   for (size_t i = 0; i < kTroubles; ++i) {

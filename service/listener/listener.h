@@ -10,8 +10,9 @@
 // gRPC 1.51 stops accepting for ever once it has met the end of the descriptors, knows no bound
 // for connections, and none for calls that are begun and cancelled. Here a connection beyond a
 // limit is refused at once (its peer sees a reset), one that misbehaves is cut off
-// (connection_watch.h) and its peer kept out for a while (peer_limits.h); where descriptors run
-// out, accepting goes on as soon as there are some. Calls themselves never come through here.
+// (connection_watch.h, frame_guard.h) and its peer kept out for a while (peer_limits.h); where
+// descriptors run out, accepting goes on as soon as there are some. Calls themselves never come
+// through here.
 //
 // Of each connection a second descriptor is kept, which tells when it has ended, and with which
 // it can be cut off. Connections are handed over on a thread of their own: gRPC begins to read on
@@ -42,6 +43,7 @@
 #include "service/listener/listen_sockets.h"
 #include "service/listener/peer_address.h"
 #include "service/listener/peer_limits.h"
+#include "service/listener/read_guard.h"
 #include "service/listener/unique_fd.h"
 #include "service/log.h"
 #include "service/worker.h"
@@ -89,6 +91,7 @@ class Listener {
     UniqueFd descriptor;  // a duplicate of gRPC's
     PeerAddress address;
     ConnectionWatch watch;
+    std::unique_ptr<ReadGuard> reads;
     // When the peer has said its last; unset: it has not.
     std::optional<core::Duration> half_closed;
   };
@@ -103,6 +106,7 @@ class Listener {
     kCalls,
     kBytes,
     kDeafness,
+    kHeaders,
     kTroubles
   };
 
@@ -129,6 +133,8 @@ class Listener {
   // False where too much was asked of gRPC already.
   bool LookAt(Connection* connection, core::Duration now, int* counted);
   void CutOff(Connection* connection, Trouble trouble, core::Duration now);
+  // The peer's deed is counted, and it is kept out.
+  void Blame(const Connection& connection, Trouble trouble, core::Duration now);
   void Note(Trouble trouble, const std::string& peer);
   // Tells what was noted: a flood must not fill the log.
   void Tell(core::Duration now);

@@ -31,8 +31,8 @@ void SetTransportLimits(const TransportLimits& limits, grpc::ServerBuilder* buil
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits.max_streams_per_connection);
   builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, limits.max_metadata_bytes);
   builder->AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kMaxReadBytes);
-  // So that windows stay as small as connection_watch.h expects. Over long distances the receive
-  // buffer (listen_sockets.cc) bounds what is on its way all the same.
+  // Windows stay small, so that little is left unfinished. Over long distances the receive buffer
+  // (listen_sockets.cc) bounds what is on its way all the same.
   builder->AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   Set(builder, GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, limits.handshake_timeout);
   if (limits.max_connection_idle > absl::ZeroDuration()) {

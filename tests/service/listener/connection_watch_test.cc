@@ -12,8 +12,7 @@ constexpr uint64_t kMib = 1024 * 1024;
 constexpr uint32_t kManyCalls = 1'000'000;
 constexpr uint32_t kFewCalls = 10;
 
-// By then the server has sent something every time.
-SocketBytes Received(uint64_t bytes) { return SocketBytes{.received = bytes, .sent = bytes}; }
+SocketBytes Received(uint64_t bytes) { return SocketBytes{.received = bytes}; }
 
 // After so many calls, of which so many were cancelled.
 CallCounts Counts(uint64_t started, uint64_t failed) {
@@ -30,15 +29,15 @@ Conduct EndlessLook(ConnectionWatch* watch, const SocketBytes& bytes, const Call
   return watch->Look(more, counts, kStart + kEndlessPatience);
 }
 
-TEST(ConnectionWatchTest, AllowsAQuarterOfTheCancelledCallsAtOnce) {
+TEST(ConnectionWatchTest, AllowsAnEighthOfTheCancelledCallsAtOnce) {
   ConnectionWatch watch(100, kFewCalls, kStart);
-  EXPECT_EQ(watch.Look(Received(1), Counts(1'000'000, 25), kStart), Conduct::kFine);
-  EXPECT_EQ(watch.Look(Received(2), Counts(1'000'000, 26), kStart), Conduct::kCancelFlood);
+  EXPECT_EQ(watch.Look(Received(1), Counts(1'000'000, 12), kStart), Conduct::kFine);
+  EXPECT_EQ(watch.Look(Received(2), Counts(1'000'000, 13), kStart), Conduct::kCancelFlood);
 }
 
 TEST(ConnectionWatchTest, AllowsToCancelAtOnceWhateverMayBeOpen) {
-  EXPECT_EQ(MaxCancelledAtOnce(10'000, 1'875), 2'500u);
-  EXPECT_EQ(MaxCancelledAtOnce(2'000, 1'875), 1'875u);
+  EXPECT_EQ(MaxCancelledAtOnce(20'000, 1'875), 2'500u);
+  EXPECT_EQ(MaxCancelledAtOnce(10'000, 1'875), 1'875u);
   EXPECT_EQ(MaxCancelledAtOnce(1'000, 1'875), 1'000u);
 }
 
@@ -50,22 +49,22 @@ TEST(ConnectionWatchTest, AllowsAsManyCancelledCallsAsItSaysThatAreSpread) {
   }
   // All of them, though nobody has looked meanwhile.
   ConnectionWatch late(100, kFewCalls, kStart);
-  EXPECT_EQ(late.Look(Received(1), Counts(1'000'000, 125), kStart + kCancelWindow), Conduct::kFine);
+  EXPECT_EQ(late.Look(Received(1), Counts(1'000'000, 112), kStart + kCancelWindow), Conduct::kFine);
 }
 
 TEST(ConnectionWatchTest, AllowsThemAgainAfterTheWindowAndNotBefore) {
   ConnectionWatch watch(100, kFewCalls, kStart);
-  ASSERT_EQ(watch.Look(Received(1), Counts(25, 25), kStart), Conduct::kFine);
+  ASSERT_EQ(watch.Look(Received(1), Counts(12, 12), kStart), Conduct::kFine);
   ConnectionWatch other = watch;
-  EXPECT_EQ(watch.Look(Received(2), Counts(125, 125), kStart + kCancelWindow), Conduct::kFine);
-  EXPECT_EQ(other.Look(Received(2), Counts(125, 125), kStart + kCancelWindow / 2),
+  EXPECT_EQ(watch.Look(Received(2), Counts(112, 112), kStart + kCancelWindow), Conduct::kFine);
+  EXPECT_EQ(other.Look(Received(2), Counts(112, 112), kStart + kCancelWindow / 2),
             Conduct::kCancelFlood);
 }
 
 TEST(ConnectionWatchTest, SavesNoneUpOverALongTime) {
   ConnectionWatch watch(100, kFewCalls, kStart);
   ASSERT_EQ(watch.Look(Received(1), Counts(0, 0), kStart + 1'000 * kCancelWindow), Conduct::kFine);
-  EXPECT_EQ(watch.Look(Received(2), Counts(26, 26), kStart + 1'000 * kCancelWindow),
+  EXPECT_EQ(watch.Look(Received(2), Counts(13, 13), kStart + 1'000 * kCancelWindow),
             Conduct::kCancelFlood);
 }
 
@@ -82,7 +81,7 @@ TEST(ConnectionWatchTest, LooksOnlyWhereSomethingHasCome) {
   EXPECT_EQ(watch.Look(Received(0), Counts(1, 0), kStart), Conduct::kFine);
   EXPECT_FALSE(watch.IsWorthALook(32 * 1024 - 1));
   // Few cancelled calls are few bytes.
-  EXPECT_TRUE(ConnectionWatch(100, kFewCalls, kStart).IsWorthALook(24 * 100 / 4));
+  EXPECT_TRUE(ConnectionWatch(100, kFewCalls, kStart).IsWorthALook(24 * 100 / 8));
 }
 
 TEST(ConnectionWatchTest, AllowsAsManyCallsAtOnceAsItSays) {
@@ -91,7 +90,7 @@ TEST(ConnectionWatchTest, AllowsAsManyCallsAtOnceAsItSays) {
   EXPECT_EQ(watch.Look(Received(2), CallCounts{131, 100, 0, 131}, kStart), Conduct::kTooManyCalls);
 }
 
-TEST(ConnectionWatchTest, EndsABlockOfHeadersThatDoesNotEnd) {
+TEST(ConnectionWatchTest, EndsBytesThatBecomeNoCall) {
   ConnectionWatch watch(100, kManyCalls, kStart);
   const CallCounts idle = Counts(3, 0);
   ASSERT_EQ(watch.Look(Received(kMib), idle, kStart), Conduct::kFine);
@@ -109,49 +108,21 @@ TEST(ConnectionWatchTest, EndsAtOnceWhoSendsMoreThanFitsBeforeACall) {
   EXPECT_EQ(begins.Look(Received(kMaxBytesBeforeACall + 1), Counts(1, 0), kStart), Conduct::kFine);
 }
 
-TEST(ConnectionWatchTest, AHeaderBlockWithoutAnEndIsNotTakenForAMessageOf16MiB) {
-  ConnectionWatch watch(100, kManyCalls, kStart);
-  const CallCounts begun{3, 2, 0, 2};
-  ASSERT_EQ(watch.Look({.received = kMib / 2, .sent = 50}, begun, kStart), Conduct::kFine);
-  ASSERT_EQ(watch.Look({.received = kMib, .sent = 100}, begun, kStart), Conduct::kFine);
-  const uint64_t most = kMib + kMaxUngrantedBytes + kMaxGrantedBytes;
-  EXPECT_EQ(watch.Look({.received = most, .sent = 100}, begun, kStart), Conduct::kFine);
-  ConnectionWatch message = watch;
-  ConnectionWatch other_call = watch;
-  ConnectionWatch completed = watch;
-  EXPECT_EQ(watch.Look({.received = most + 1, .sent = 100}, begun, kStart), Conduct::kNeverEnding);
-  // Whoever sends a message is granted more as it comes.
-  EXPECT_EQ(message.Look({.received = most + 1, .sent = 113}, begun, kStart), Conduct::kFine);
-  EXPECT_EQ(message.Look({.received = 2 * most - kMib, .sent = 113}, begun, kStart),
-            Conduct::kFine);
-  EXPECT_EQ(other_call.Look({.received = most + 1, .sent = 100}, {4, 2, 0, 2}, kStart),
-            Conduct::kFine);
-  EXPECT_EQ(completed.Look({.received = most + 1, .sent = 100}, {3, 2, 0, 3}, kStart),
-            Conduct::kFine);
-}
-
 TEST(ConnectionWatchTest, WhoCancelsUploadsIsNotCutOffForWhatHadCome) {
   ConnectionWatch watch(100, kManyCalls, kStart);
   const CallCounts open{10, 0, 0, 0};
   const CallCounts cancelled{10, 0, 10, 0};
-  ASSERT_EQ(watch.Look({.received = 100, .sent = 100}, open, kStart), Conduct::kFine);
+  ASSERT_EQ(watch.Look(Received(100), open, kStart), Conduct::kFine);
   const uint64_t come = 10 * kMib;
-  ASSERT_EQ(watch.Look({.received = come, .sent = 100}, open, kStart), Conduct::kFine);
-  EXPECT_EQ(watch.Look({.received = come + 1, .sent = 100}, cancelled, kStart), Conduct::kFine);
-  EXPECT_EQ(watch.Look({.received = come + 2, .sent = 100}, cancelled, kStart + kEndlessPatience),
-            Conduct::kFine);
-  // Where the server has ended them, some may be on its way.
-  const uint64_t most = come + 1 + kMaxUngrantedBytes;
-  EXPECT_EQ(watch.Look({.received = most, .sent = 100}, cancelled, kStart + kEndlessPatience),
-            Conduct::kFine);
-  EXPECT_EQ(watch.Look({.received = most + 1, .sent = 100}, cancelled, kStart + kEndlessPatience),
-            Conduct::kNeverEnding);
+  ASSERT_EQ(watch.Look(Received(come), open, kStart), Conduct::kFine);
+  EXPECT_EQ(watch.Look(Received(come + 1), cancelled, kStart), Conduct::kFine);
+  EXPECT_EQ(watch.Look(Received(come + 2), cancelled, kStart + kEndlessPatience), Conduct::kFine);
 }
 
-TEST(ConnectionWatchTest, CallsThatEndOneAfterTheOtherDoNotLetAHeaderBlockGoOn) {
+TEST(ConnectionWatchTest, CallsThatEndOneAfterTheOtherDoNotLetBytesGoOn) {
   ConnectionWatch watch(100, kManyCalls, kStart);
   CallCounts counts{1'000, 0, 0, 0};
-  ASSERT_EQ(watch.Look({.received = 0, .sent = 1}, counts, kStart), Conduct::kFine);
+  ASSERT_EQ(watch.Look(Received(0), counts, kStart), Conduct::kFine);
   core::Duration now = kStart;
   uint64_t bytes = 0;
   Conduct conduct = Conduct::kFine;
@@ -159,28 +130,10 @@ TEST(ConnectionWatchTest, CallsThatEndOneAfterTheOtherDoNotLetAHeaderBlockGoOn) 
     now += core::Duration(5);
     bytes += kMib / 2;
     ++counts.succeeded;
-    conduct = watch.Look({.received = bytes, .sent = 1 + counts.succeeded}, counts, now);
+    conduct = watch.Look(Received(bytes), counts, now);
   }
   EXPECT_EQ(conduct, Conduct::kNeverEnding);
   EXPECT_LE(bytes, kMostUnfinishedBytes + 12 * kMib);
-}
-
-TEST(ConnectionWatchTest, EveryOpenCallMayHaveBeenGrantedItsMessage) {
-  for (const uint64_t open : {uint64_t{7}, kMaxGrantedCalls}) {
-    ConnectionWatch watch(100, kManyCalls, kStart);
-    const CallCounts counts{open, 0, 0, 0};
-    ASSERT_EQ(watch.Look({.sent = 100}, counts, kStart), Conduct::kFine);
-    const uint64_t most = kMaxUngrantedBytes + open * kMaxGrantedBytes;
-    EXPECT_EQ(watch.Look({.received = most, .sent = 100}, counts, kStart), Conduct::kFine);
-    EXPECT_EQ(watch.Look({.received = most + 1, .sent = 100}, counts, kStart),
-              Conduct::kNeverEnding);
-  }
-  // Of more calls than that, what all of them may leave unfinished is the bound, with its patience.
-  ConnectionWatch many(100, kManyCalls, kStart);
-  const CallCounts counts{kMaxGrantedCalls + 1, 0, 0, 0};
-  ASSERT_EQ(many.Look({.sent = 100}, counts, kStart), Conduct::kFine);
-  const uint64_t more = kMaxUngrantedBytes + (kMaxGrantedCalls + 1) * kMaxGrantedBytes + 1;
-  EXPECT_EQ(many.Look({.received = more, .sent = 100}, counts, kStart), Conduct::kFine);
 }
 
 TEST(ConnectionWatchTest, AMessageWhoseCallIsCountedLateIsNotCutOff) {
@@ -231,7 +184,7 @@ TEST(ConnectionWatchTest, EndsWhoSendsAndTakesNothing) {
   const CallCounts calls = Counts(3, 0);
   // It is told of nothing: it need not take anything.
   ConnectionWatch watch(100, kManyCalls, kStart);
-  ASSERT_EQ(watch.Look({.received = kMib}, calls, kStart), Conduct::kFine);
+  ASSERT_EQ(watch.Look(Received(kMib), calls, kStart), Conduct::kFine);
   // From here on there is something.
   const uint64_t most = kMib + kMaxDeafBytesOfCalls;
   const CallCounts more = Counts(4, 0);

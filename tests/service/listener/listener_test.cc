@@ -5,8 +5,12 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -14,6 +18,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "keystore/core/limits.h"
+#include "service/listener/read_guard.h"
+#include "tests/service/listener/http2_frames.h"
 #include "tests/service/listener/listener_server.h"
 #include "tests/support/temp_directory.h"
 
@@ -117,22 +123,15 @@ TEST(ListenerTest, KnowsThatAConnectionHasEndedOnEitherSide) {
 
 // Frames that begin a call and cancel it, for streams 1, 3, 5, ...
 std::string CancelledCalls(uint32_t from, int count) {
-  const std::string path = "/any/method";
-  std::string headers = "\x83\x86\x04";
-  headers += static_cast<char>(path.size()) + path;
-  headers += "\x01\x09localhost";
   std::string frames;
   for (int i = 0; i < count; ++i, from += 2) {
-    const char id[] = {static_cast<char>(from >> 24), static_cast<char>(from >> 16),
-                       static_cast<char>(from >> 8), static_cast<char>(from)};
-    frames += std::string("\0\0", 2) + static_cast<char>(headers.size()) + "\x01\x05" +
-              std::string(id, 4) + headers;
-    frames += std::string("\0\0\x04\x03\0", 5) + std::string(id, 4) + std::string("\0\0\0\x08", 4);
+    frames += Frame(kHeadersFrame, kEndHeaders | kEndStream, from, CallFields()) +
+              Frame(kResetFrame, 0, from, std::string("\0\0\0\x08", 4));
   }
   return frames;
 }
 
-const std::string kSettings("\0\0\0\x04\0\0\0\0\0", 9);
+const std::string kSettings = Frame(kSettingsFrame, 0, 0, "");
 
 // Reads until the server says that it has taken our settings; false where the connection has ended.
 bool AwaitSettingsAnswer(const UniqueFd& peer) {
@@ -152,7 +151,7 @@ TEST(ListenerTest, CutsOffWhoCancelsTooMuchAndKeepsThemOut) {
   const auto bystander = Connect(Target(server.port()));
   ASSERT_THAT(Call(bystander), StartsWith("ipv4:"));
   const UniqueFd peer = RawConnection(server.port(), 2);
-  const std::string words = std::string("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") + kSettings;
+  const std::string words = kPreface + kSettings;
   (void)!send(peer.get(), words.data(), words.size(), MSG_NOSIGNAL);
   ASSERT_TRUE(AwaitSettingsAnswer(peer));
   // What counts is what gRPC has seen: some may be sent again after that, but no flood, which would
@@ -168,29 +167,93 @@ TEST(ListenerTest, CutsOffWhoCancelsTooMuchAndKeepsThemOut) {
   EXPECT_THAT(Call(bystander), StartsWith("ipv4:"));
 }
 
-TEST(ListenerTest, CutsOffAHeaderBlockWithoutAnEndLongBeforeItIsAsLargeAsAMessage) {
-  ListenerServer server;
-  const UniqueFd peer = RawConnection(server.port(), 2);
-  const std::string path = "/any/method";
-  std::string words = std::string("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") + kSettings;
-  std::string headers = "\x83\x86\x04";
-  headers += static_cast<char>(path.size()) + path;
-  const std::string stream("\0\0\0\x01", 4);
-  words += std::string("\0\0", 2) + static_cast<char>(headers.size()) + std::string("\x01\0", 2) +
-           stream + headers;
-  (void)!send(peer.get(), words.data(), words.size(), MSG_NOSIGNAL);
-  ASSERT_TRUE(AwaitSettingsAnswer(peer));
-  // CONTINUATION frames of one header each.
-  const std::string header = "\x10\x01x\x40" + std::string(64, 'x');
-  const std::string more = std::string("\0\0", 2) + static_cast<char>(header.size()) +
-                           std::string("\x09\0", 2) + stream + header;
-  std::string many;
-  for (int i = 0; i < 1'000; ++i) many += more;
-  for (size_t sent = 0; sent < core::kMaxReceiveMessageBytes / 2; sent += many.size()) {
-    if (send(peer.get(), many.data(), many.size(), MSG_NOSIGNAL) < 0) break;
+// A call whose header block goes on in frames of one field each, without an end.
+std::string EndlessHeaders(uint32_t stream) {
+  std::string frames = Frame(kHeadersFrame, 0, stream, CallFields());
+  const std::string field = "\x10\x01x\x40" + std::string(64, 'x');
+  while (frames.size() < core::kMaxReceiveMessageBytes / 2) {
+    frames += Frame(kContinuationFrame, 0, stream, field);
+  }
+  return frames;
+}
+
+void SendUntilItEnds(const UniqueFd& peer, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t size = send(peer.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (size < 0) break;
+    bytes.remove_prefix(static_cast<size_t>(size));
   }
   EXPECT_TRUE(IsEnded(peer));
-  EXPECT_EQ(server.listener()->counts().cut_off, 1u);
+}
+
+TEST(ListenerTest, CutsOffAHeaderBlockWithoutAnEndAndKeepsItsPeerOut) {
+  ListenerServer server;
+  const auto bystander = Connect(Target(server.port()));
+  ASSERT_THAT(Call(bystander), StartsWith("ipv4:"));
+  const UniqueFd peer = RawConnection(server.port(), 2);
+  SendUntilItEnds(peer, kPreface + kSettings + EndlessHeaders(1));
+  AwaitTrue([&] { return server.listener()->counts().cut_off == 1; });
+  EXPECT_TRUE(IsEnded(RawConnection(server.port(), 2))) << "is let in again at once";
+  EXPECT_THAT(Call(bystander), StartsWith("ipv4:"));
+}
+
+// What gRPC makes of a block has no bound of its own, and what else the connection does hid it.
+TEST(ListenerTest, CutsOffAHeaderBlockWithoutAnEndBesideOpenCalls) {
+  ListenerServer server("127.0.0.1:0", {}, {}, /*reads=*/true);
+  const UniqueFd peer = RawConnection(server.port(), 2);
+  std::string frames = kPreface + kSettings;
+  for (uint32_t stream = 1; stream < 200; stream += 2) {
+    frames += Frame(kHeadersFrame, kEndHeaders, stream, CallFields());
+  }
+  SendUntilItEnds(peer, frames + EndlessHeaders(201));
+  AwaitTrue([&] { return server.listener()->counts().cut_off == 1; });
+}
+
+TEST(ListenerTest, CutsOffAHeaderBlockWithoutAnEndOnAUnixSocket) {
+  const TempDirectory directory;
+  const std::string path = directory.path() + "/socket";
+  ListenerServer server("unix:" + path);
+  const UniqueFd peer(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  ASSERT_EQ(connect(peer.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  SendUntilItEnds(peer, kPreface + kSettings + EndlessHeaders(1));
+  AwaitTrue([&] { return server.listener()->counts().cut_off == 1; });
+}
+
+TEST(ListenerTest, WhoSendsOneHeaderThatIsTooLongIsToldSo) {
+  ListenerServer server;
+  for (const size_t size : {9'000, 40'000}) {
+    EXPECT_THAT(Call(Connect(Target(server.port())), std::string(size, 'x')),
+                HasSubstr("size exceeds limit"));
+  }
+  EXPECT_EQ(server.listener()->counts().cut_off, 0u);
+}
+
+TEST(ReadGuardTest, LetsASocketBeThatHasTheNumberOfOneBefore) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  const int number = ends[0];
+  const ReadGuard guard(number);
+  close(ends[0]);
+  close(ends[1]);
+  int others[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, others), 0);
+  const UniqueFd writer(others[1]);
+  const UniqueFd reader(others[0]);
+  ASSERT_EQ(reader.get(), number);
+  const std::string bytes = kPreface + EndlessHeaders(1).substr(0, 60'000);
+  ASSERT_EQ(send(writer.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(bytes.size()));
+  std::string read(bytes.size(), ' ');
+  iovec piece{read.data(), read.size()};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  EXPECT_EQ(recvmsg(reader.get(), &message, MSG_WAITALL), static_cast<ssize_t>(bytes.size()));
+  EXPECT_EQ(read, bytes);
+  EXPECT_FALSE(guard.cut_off());
 }
 
 // Messages as large as they may be, one after the other and as many at once as may be unfinished on

@@ -3,15 +3,18 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <openssl/ssl.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/service/listener/http2_frames.h"
 #include "tests/service/server/commands.h"
 #include "tests/service/server/secure_service.h"
 
@@ -23,26 +26,43 @@ using std::chrono::hours;
 using ::testing::HasSubstr;
 using What = service::TlsFiles::What;
 
-// Which version a client that speaks at most `most` comes to with the server; empty: none.
-std::string Handshake(int port, int most) {
-  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()),
-                                                                  &SSL_CTX_free);
-  SSL_CTX_set_max_proto_version(context.get(), most);
-  const unsigned char kH2[] = {2, 'h', '2'};
-  SSL_CTX_set_alpn_protos(context.get(), kH2, sizeof(kH2));
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(port));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  const std::unique_ptr<SSL, decltype(&SSL_free)> ssl(SSL_new(context.get()), &SSL_free);
-  SSL_set_fd(ssl.get(), fd);
-  const bool agreed = SSL_connect(ssl.get()) == 1;
-  const std::string version = agreed ? SSL_get_version(ssl.get()) : "";
-  close(fd);
-  return version;
-}
+// A client without certificates that looks at none, and says it speaks HTTP/2.
+class RawTlsClient {
+ public:
+  RawTlsClient(int port, int most_version) {
+    // OpenSSL would have whoever writes to an ended connection killed.
+    signal(SIGPIPE, SIG_IGN);
+    SSL_CTX_set_max_proto_version(context_.get(), most_version);
+    const unsigned char kH2[] = {2, 'h', '2'};
+    SSL_CTX_set_alpn_protos(context_.get(), kH2, sizeof(kH2));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    ssl_.reset(SSL_new(context_.get()));
+    SSL_set_fd(ssl_.get(), fd_);
+    agreed_ = SSL_connect(ssl_.get()) == 1;
+  }
+  ~RawTlsClient() { close(fd_); }
+  RawTlsClient(const RawTlsClient&) = delete;
+  RawTlsClient& operator=(const RawTlsClient&) = delete;
+
+  // Which version it has come to with the server; empty: none.
+  std::string version() const { return agreed_ ? SSL_get_version(ssl_.get()) : ""; }
+  bool Send(const std::string& bytes) {
+    return SSL_write(ssl_.get(), bytes.data(), static_cast<int>(bytes.size())) > 0;
+  }
+
+ private:
+  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context_{SSL_CTX_new(TLS_client_method()),
+                                                                   &SSL_CTX_free};
+  const int fd_ = socket(AF_INET, SOCK_STREAM, 0);
+  std::unique_ptr<SSL, decltype(&SSL_free)> ssl_{nullptr, &SSL_free};
+  bool agreed_ = false;
+};
+
+std::string Handshake(int port, int most) { return RawTlsClient(port, most).version(); }
 
 TEST(TlsTest, OldVersionsAreNotSpoken) {
   SecureService service({});
@@ -66,6 +86,23 @@ TEST(TlsTest, PlaintextIsNotSpoken) {
   SecureService service({});
   EXPECT_EQ(service.Call(grpc::InsecureChannelCredentials()).status.error_code(),
             StatusCode::UNAVAILABLE);
+  EXPECT_TRUE(service.Call(service.Client()).status.ok());
+}
+
+TEST(TlsTest, CutsOffAHeaderBlockWithoutAnEnd) {
+  SecureService service({});
+  const service::Server& server = *service.fixture().server();
+  ASSERT_TRUE(service.Call(service.Client()).status.ok());
+  RawTlsClient peer(server.port(), TLS1_3_VERSION);
+  ASSERT_EQ(peer.version(), "TLSv1.3");
+  using service::Frame;
+  ASSERT_TRUE(peer.Send(service::kPreface + Frame(service::kSettingsFrame, 0, 0, "") +
+                        Frame(service::kHeadersFrame, 0, 1, service::CallFields())));
+  // Fields of the table: nothing that looks from outside notices before it is megabytes.
+  const std::string more = Frame(service::kContinuationFrame, 0, 1, std::string(200, '\x8f'));
+  size_t sent = 0;
+  while (sent < 1'000'000 && peer.Send(more)) sent += more.size();
+  while (server.connections().cut_off == 0) std::this_thread::yield();
   EXPECT_TRUE(service.Call(service.Client()).status.ok());
 }
 

@@ -1,0 +1,99 @@
+// What a peer's headers cost, by the bytes it sends: a pure decision, made before gRPC sees them.
+//
+// gRPC 1.51 bounds the headers of each frame and not those of a call: a block that goes on in
+// CONTINUATION frames may have any size, and what it makes of a field is many times what came (a
+// field of the table is one byte on the wire, and about 350 in memory: 2.7 GiB of one connection in
+// a second, `idempotency_hostile --only=header_bombs`). From outside such a block looks like a
+// message, so it has to be seen from inside: frame by frame (RFC 9113, 4 and 6.2), and of a block
+// the fields (RFC 7541, 6), whose names and values are of no interest.
+#ifndef IDEMPOTENCY_SERVICE_LISTENER_FRAME_GUARD_H_
+#define IDEMPOTENCY_SERVICE_LISTENER_FRAME_GUARD_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "keystore/core/time.h"
+
+namespace idempotency::service {
+
+// The bytes of one header block, those of its frames' own headers included. gRPC refuses the call
+// long before that.
+inline constexpr uint64_t kMaxHeaderBlockBytes = 128 * 1024;
+// So much of each block is free: calls have ten to thirty fields, with what proxies add.
+inline constexpr uint64_t kFreeFields = 48;
+inline constexpr uint64_t kFreeHeaderBytes = 8 * 1024;
+// What is beyond is taken as what it may cost in memory: each field; each byte; and each
+// CONTINUATION, which nobody needs for headers that are accepted, with as many fields as gRPC takes
+// of a frame.
+inline constexpr uint64_t kFieldCost = 350;
+inline constexpr uint64_t kContinuationCost = 64 * 1024;
+// A connection may cost this at once, and so much in a second.
+inline constexpr uint64_t kMostHeaderCost = 4 * 1024 * 1024;
+inline constexpr uint64_t kHeaderCostPerSecond = 8 * 1024 * 1024;
+
+// Finds the fields of a header block, whatever pieces it comes in.
+class FieldCounter {
+ public:
+  void Begin() { state_ = State::kField; }
+  // How many fields begin in `bytes`, which go on where the last ones ended.
+  uint64_t Count(std::string_view bytes);
+
+ private:
+  enum class State : uint8_t {
+    kField,         // its first byte is next
+    kNumber,        // more of a number that ends the field, or that stands before its value
+    kString,        // the first byte of a string
+    kStringLength,  // more of its length
+    kStringBytes,
+  };
+  // A number is over: what follows it.
+  void Next();
+  void BeginField(uint8_t byte);
+  void BeginString(uint64_t length);
+
+  State state_ = State::kField;
+  int strings_left_ = 0;  // of this field
+  uint64_t length_ = 0;   // of the string, and then of what is left of it
+  int shift_ = 0;
+};
+
+// Thread safety: none. `now` is time that only rises, of any origin.
+class FrameGuard {
+ public:
+  // What comes next is the first byte of a connection. Of one that does not begin as HTTP/2 does
+  // (TLS, or what gRPC ends at once) nothing is looked at.
+  explicit FrameGuard(core::Duration now) : paid_at_(now) {}
+
+  // What the peer has sent next, in pieces of any size. False from then on where it costs too much.
+  bool Take(std::string_view bytes, core::Duration now);
+
+ private:
+  static constexpr size_t kFrameHeaderBytes = 9;
+
+  void BeginFrame(core::Duration now);
+  void TakePayload(std::string_view bytes, core::Duration now);
+  void Pay(uint64_t cost, core::Duration now);
+
+  bool fine_ = true;
+  bool is_http2_ = true;
+  size_t preface_bytes_ = 0;
+  std::array<uint8_t, kFrameHeaderBytes> header_{};
+  size_t header_bytes_ = 0;
+  // Of the frame's payload.
+  uint64_t payload_left_ = 0;
+  bool is_headers_ = false;
+  uint64_t priority_left_ = 0;
+  // Of the block.
+  uint64_t block_bytes_ = 0;
+  uint64_t fields_ = 0;
+  FieldCounter counter_;
+  // What it may cost still, since when.
+  uint64_t left_ = kMostHeaderCost;
+  core::Duration paid_at_;
+};
+
+}  // namespace idempotency::service
+
+#endif  // IDEMPOTENCY_SERVICE_LISTENER_FRAME_GUARD_H_

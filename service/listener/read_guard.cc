@@ -1,0 +1,203 @@
+#include "service/listener/read_guard.h"
+
+#include <dlfcn.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <string_view>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+#include "keystore/clock.h"
+#include "service/listener/frame_guard.h"
+
+// The sanitizers' own, which must see what is read; nothing in other builds.
+extern "C" __attribute__((weak)) ssize_t __interceptor_recvmsg(int, msghdr*, int);  // NOLINT
+
+namespace idempotency::service {
+
+namespace {
+
+core::Duration Now() { return keystore::ReadKernelTime().boot; }
+
+// A socket's own number, which no other ever has; 0: not known.
+uint64_t CookieOf(int descriptor) {
+  uint64_t cookie = 0;
+  socklen_t size = sizeof(cookie);
+  if (getsockopt(descriptor, SOL_SOCKET, SO_COOKIE, &cookie, &size) != 0) return 0;
+  return cookie;
+}
+
+}  // namespace
+
+struct GuardedConnection {
+  explicit GuardedConnection(int descriptor) : cookie(CookieOf(descriptor)), frames(Now()) {}
+
+  const uint64_t cookie;
+  // Of whoever reads: gRPC has one reader at a time for a connection.
+  FrameGuard frames;
+  std::atomic<bool> cut_off{false};
+};
+
+namespace {
+
+// By descriptor. A few locks, since everything that is read asks here.
+class Guarded {
+ public:
+  void Add(int descriptor, std::shared_ptr<GuardedConnection> connection) {
+    Shard& shard = ShardOf(descriptor);
+    absl::MutexLock lock(&shard.mutex);
+    shard.connections.insert_or_assign(descriptor, std::move(connection));
+  }
+
+  // Where it is still that one.
+  void Remove(int descriptor, const std::shared_ptr<GuardedConnection>& connection) {
+    Shard& shard = ShardOf(descriptor);
+    absl::MutexLock lock(&shard.mutex);
+    const auto found = shard.connections.find(descriptor);
+    if (found != shard.connections.end() && found->second == connection) {
+      shard.connections.erase(found);
+    }
+  }
+
+  std::shared_ptr<GuardedConnection> Find(int descriptor) {
+    Shard& shard = ShardOf(descriptor);
+    absl::MutexLock lock(&shard.mutex);
+    const auto found = shard.connections.find(descriptor);
+    return found == shard.connections.end() ? nullptr : found->second;
+  }
+
+ private:
+  struct alignas(64) Shard {
+    absl::Mutex mutex;
+    absl::flat_hash_map<int, std::shared_ptr<GuardedConnection>> connections ABSL_GUARDED_BY(mutex);
+  };
+
+  Shard& ShardOf(int descriptor) {
+    return shards_[static_cast<size_t>(descriptor) % shards_.size()];
+  }
+
+  std::array<Shard, 64> shards_;
+};
+
+// Read until the process ends, by whatever is left then.
+Guarded& TheGuarded() {
+  static Guarded* const guarded = new Guarded;
+  return *guarded;
+}
+
+std::atomic<uint64_t> tls_cut_offs{0};
+
+bool TakeAll(FrameGuard* frames, const msghdr& message, size_t size) {
+  const core::Duration now = Now();
+  for (size_t i = 0; i < message.msg_iovlen && size > 0; ++i) {
+    const iovec& piece = message.msg_iov[i];
+    const size_t some = std::min(size, piece.iov_len);
+    if (!frames->Take({static_cast<const char*>(piece.iov_base), some}, now)) return false;
+    size -= some;
+  }
+  return true;
+}
+
+// False: the peer has sent too much.
+bool MayHave(int descriptor, const msghdr& message, size_t size) {
+  const std::shared_ptr<GuardedConnection> connection = TheGuarded().Find(descriptor);
+  if (connection == nullptr || TakeAll(&connection->frames, message, size)) return true;
+  // The number may have passed on to another socket, which is none of ours.
+  if (CookieOf(descriptor) != connection->cookie) {
+    TheGuarded().Remove(descriptor, connection);
+    return true;
+  }
+  connection->cut_off = true;
+  return false;
+}
+
+// --- TLS -----------------------------------------------------------------------------------------
+
+void FreeFrames(void* /*ssl*/, void* frames, CRYPTO_EX_DATA* /*all*/, int /*index*/, long /*arg*/,
+                void* /*arg*/) {
+  delete static_cast<FrameGuard*>(frames);
+}
+
+// A connection of gRPC's server, which speaks HTTP/2.
+bool IsGuarded(const SSL* ssl) {
+  const unsigned char* protocol = nullptr;
+  unsigned int size = 0;
+  if (SSL_is_server(ssl) == 0) return false;
+  SSL_get0_alpn_selected(ssl, &protocol, &size);
+  return std::string_view(reinterpret_cast<const char*>(protocol), size) == "h2";
+}
+
+// False: the peer has sent too much.
+bool MayHave(SSL* ssl, std::string_view bytes) {
+  static const int index = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, &FreeFrames);
+  auto* frames = static_cast<FrameGuard*>(SSL_get_ex_data(ssl, index));
+  if (frames == nullptr) {
+    if (!IsGuarded(ssl)) return true;
+    auto made = std::make_unique<FrameGuard>(Now());
+    if (SSL_set_ex_data(ssl, index, made.get()) != 1) return false;
+    frames = made.release();
+  }
+  return frames->Take(bytes, Now());
+}
+
+// The one that would have been called were it not for ours.
+template <typename Function>
+Function* Next(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+ssize_t ReadMessage(int descriptor, msghdr* message, int flags) {
+  static const auto next = Next<decltype(recvmsg)>("recvmsg");
+  if (__interceptor_recvmsg != nullptr) return __interceptor_recvmsg(descriptor, message, flags);
+  return next(descriptor, message, flags);
+}
+
+}  // namespace
+
+ReadGuard::ReadGuard(int descriptor)
+    : descriptor_(descriptor), connection_(std::make_shared<GuardedConnection>(descriptor)) {
+  TheGuarded().Add(descriptor_, connection_);
+}
+
+ReadGuard::~ReadGuard() { TheGuarded().Remove(descriptor_, connection_); }
+
+bool ReadGuard::cut_off() const { return connection_->cut_off; }
+
+uint64_t TakeTlsCutOffs() { return tls_cut_offs.exchange(0); }
+
+}  // namespace idempotency::service
+
+// --- For the whole program -----------------------------------------------------------------------
+
+extern "C" ssize_t recvmsg(int descriptor, msghdr* message, int flags) {
+  const ssize_t size = idempotency::service::ReadMessage(descriptor, message, flags);
+  if (size <= 0 || (flags & (MSG_PEEK | MSG_ERRQUEUE)) != 0 ||
+      idempotency::service::MayHave(descriptor, *message, static_cast<size_t>(size))) {
+    return size;
+  }
+  errno = ECONNRESET;
+  return -1;
+}
+
+extern "C" int SSL_read(SSL* ssl, void* bytes, int most) {
+  static const auto next = idempotency::service::Next<decltype(SSL_read)>("SSL_read");
+  const int size = next(ssl, bytes, most);
+  if (size <= 0 || idempotency::service::MayHave(
+                       ssl, {static_cast<const char*>(bytes), static_cast<size_t>(size)})) {
+    return size;
+  }
+  ++idempotency::service::tls_cut_offs;
+  // What SSL_get_error looks for, to call it an error of the protocol.
+  ERR_raise(ERR_LIB_USER, ERR_R_OPERATION_FAIL);
+  return -1;
+}

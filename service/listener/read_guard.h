@@ -1,0 +1,43 @@
+// Whatever gRPC reads of a connection goes by a FrameGuard first.
+//
+// gRPC 1.51 has no place for that, and Debian's no fix for what it is needed against
+// (frame_guard.h). So this file defines recvmsg and SSL_read for the program, as an allocator
+// defines malloc: gRPC's calls come here, what was read is looked at, and the caller gets it, or
+// the error of a connection that was reset. Everything else that reads with them is let through.
+//
+// Over TLS the descriptor of what was decrypted is not known: the connection ends, and its peer is
+// not kept out.
+#ifndef IDEMPOTENCY_SERVICE_LISTENER_READ_GUARD_H_
+#define IDEMPOTENCY_SERVICE_LISTENER_READ_GUARD_H_
+
+#include <cstdint>
+#include <memory>
+
+namespace idempotency::service {
+
+struct GuardedConnection;
+
+// For one connection in the clear, from before anything is read of it. Thread safety: none; readers
+// may be on any thread.
+class ReadGuard {
+ public:
+  explicit ReadGuard(int descriptor);
+  // Its descriptor may be closed, and belong to something else already.
+  ~ReadGuard();
+  ReadGuard(const ReadGuard&) = delete;
+  ReadGuard& operator=(const ReadGuard&) = delete;
+
+  // Whether its peer has sent too much, and nothing more of it is read.
+  bool cut_off() const;
+
+ private:
+  const int descriptor_;
+  const std::shared_ptr<GuardedConnection> connection_;
+};
+
+// How many connections over TLS have been cut off since this was last asked, by anybody.
+uint64_t TakeTlsCutOffs();
+
+}  // namespace idempotency::service
+
+#endif  // IDEMPOTENCY_SERVICE_LISTENER_READ_GUARD_H_

@@ -1,0 +1,168 @@
+#include "service/listener/frame_guard.h"
+
+#include <string>
+#include <string_view>
+
+#include "gtest/gtest.h"
+#include "tests/service/listener/http2_frames.h"
+
+namespace idempotency::service {
+namespace {
+
+constexpr core::Duration kStart{1'000};
+
+uint64_t Fields(std::string_view bytes) {
+  FieldCounter whole;
+  const uint64_t fields = whole.Count(bytes);
+  FieldCounter pieces;
+  uint64_t sum = 0;
+  for (const char& byte : bytes) sum += pieces.Count({&byte, 1});
+  EXPECT_EQ(sum, fields) << "depends on the pieces it comes in";
+  return fields;
+}
+
+std::string Text(std::string_view text) {
+  return static_cast<char>(text.size()) + std::string(text);
+}
+
+TEST(FieldCounterTest, CountsEveryKindOfField) {
+  EXPECT_EQ(Fields(""), 0u);
+  EXPECT_EQ(Fields("\x82\x86"), 2u) << "of the table";
+  EXPECT_EQ(Fields("\xff\x80\x01\x82"), 2u) << "of the table, with a long number";
+  EXPECT_EQ(Fields("\x40" + Text("name") + Text("value") + "\xbe"), 2u) << "added, name and value";
+  EXPECT_EQ(Fields("\x44" + Text("/path") + "\x82"), 2u) << "added, value alone";
+  EXPECT_EQ(Fields("\x7f\x05" + Text("value") + "\x82"), 2u) << "added, with a long number";
+  EXPECT_EQ(Fields(std::string(1, '\0') + Text("name") + Text("") + "\x82"), 2u) << "not added";
+  EXPECT_EQ(Fields("\x10" + Text("name") + Text("value") + "\x82"), 2u) << "never added";
+  EXPECT_EQ(Fields("\x1f\x05" + Text("value") + "\x82"), 2u) << "never added, long number";
+  EXPECT_EQ(Fields("\x3f\xe1\x1f\x20\x82"), 1u) << "the table's size is no field";
+}
+
+TEST(FieldCounterTest, TakesNothingInAStringForAField) {
+  EXPECT_EQ(Fields("\x44" + Text(std::string(100, '\x82'))), 1u);
+  EXPECT_EQ(Fields("\x44\xe4" + std::string(100, '\x82')), 1u) << "Huffman's";
+  const std::string length("\x7f\xad\x01", 3);  // 127 + 45 + 128
+  EXPECT_EQ(Fields("\x44" + length + std::string(300, '\x82') + "\x82"), 2u);
+  // Longer than anything: it ends with nothing that comes.
+  EXPECT_EQ(Fields("\x44\x7f\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01" + std::string(9'999, '\x82')),
+            1u);
+}
+
+// Whether all of `bytes` is fine at `now`, in one piece; and in pieces of every small size.
+bool IsFine(std::string_view bytes) {
+  FrameGuard whole(kStart);
+  const bool fine = whole.Take(bytes, kStart);
+  for (size_t size : {1, 9, 4'096}) {
+    FrameGuard guard(kStart);
+    for (size_t at = 0; at < bytes.size(); at += size) guard.Take(bytes.substr(at, size), kStart);
+    EXPECT_EQ(guard.Take("", kStart), fine) << "depends on the pieces it comes in: " << size;
+  }
+  return fine;
+}
+
+std::string Calls(int count, const std::string& fields) {
+  std::string frames = kPreface;
+  for (int i = 0; i < count; ++i) {
+    frames += Frame(kHeadersFrame, kEndHeaders, 1 + 2 * static_cast<uint32_t>(i), fields) +
+              Frame(kDataFrame, 1, 1 + 2 * static_cast<uint32_t>(i), std::string(300, '\x82'));
+  }
+  return frames;
+}
+
+TEST(FrameGuardTest, CallsOfOrdinaryHeadersCostNothing) {
+  EXPECT_TRUE(IsFine(""));
+  EXPECT_TRUE(IsFine(kPreface));
+  const std::string most(kFreeFields, '\x82');
+  EXPECT_TRUE(IsFine(Calls(2'000, most)));
+  EXPECT_TRUE(IsFine(Calls(600, "\x44" + std::string("\x7f\xed\x3d") + std::string(8'000, 'x'))));
+}
+
+TEST(FrameGuardTest, EndsAHeaderBlockOfFieldsOfTheTableBeforeItTakesMemory) {
+  const std::string begin = kPreface + Frame(kHeadersFrame, 0, 1, "\x82");
+  const std::string more = Frame(kContinuationFrame, 0, 1, std::string(200, '\xbe'));
+  std::string some = begin;
+  for (uint64_t i = 0; i < kMostHeaderCost / 2 / (kContinuationCost + 200 * kFieldCost); ++i) {
+    some += more;
+  }
+  EXPECT_TRUE(IsFine(some));
+  for (int i = 0; i < 40; ++i) some += more;
+  EXPECT_FALSE(IsFine(some));
+}
+
+TEST(FrameGuardTest, EndsCallsOfManyFields) {
+  const std::string fields(200, '\xbe');
+  const int most = kMostHeaderCost / ((200 - kFreeFields) * kFieldCost);
+  EXPECT_TRUE(IsFine(Calls(most, fields)));
+  EXPECT_FALSE(IsFine(Calls(most + 1, fields)));
+}
+
+TEST(FrameGuardTest, EndsAHeaderThatIsLongerThanABlockMayBe) {
+  const std::string value("\x44\x7f\x81\xff\xff\xff\x03", 7);
+  std::string frames = kPreface + Frame(kHeadersFrame, 0, 1, value);
+  for (uint64_t i = 0; i < kMaxHeaderBlockBytes / 16'000; ++i) {
+    frames += Frame(kContinuationFrame, 0, 1, std::string(16'000, 'x'));
+  }
+  EXPECT_TRUE(IsFine(frames));
+  EXPECT_FALSE(IsFine(frames + Frame(kContinuationFrame, 0, 1, std::string(16'000, 'x'))));
+}
+
+TEST(FrameGuardTest, EndsContinuationsWithoutAnything) {
+  std::string frames = kPreface + Frame(kHeadersFrame, 0, 1, "\x82");
+  for (uint64_t i = 0; i < kMostHeaderCost / kContinuationCost; ++i) {
+    frames += Frame(kContinuationFrame, 0, 1, "");
+  }
+  EXPECT_TRUE(IsFine(frames));
+  EXPECT_FALSE(IsFine(frames + Frame(kContinuationFrame, 0, 1, "")));
+}
+
+TEST(FrameGuardTest, ForgivesAsTimePasses) {
+  const std::string fields(200, '\xbe');
+  const std::string calls =
+      Calls(kMostHeaderCost / ((200 - kFreeFields) * kFieldCost), fields).substr(kPreface.size());
+  FrameGuard guard(kStart);
+  core::Duration now = kStart;
+  ASSERT_TRUE(guard.Take(kPreface, now));
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_TRUE(guard.Take(calls, now)) << i;
+    now += core::Duration(1'000 * kMostHeaderCost / kHeaderCostPerSecond);
+  }
+  EXPECT_TRUE(guard.Take(calls, now));
+  now += core::Duration(10);
+  EXPECT_FALSE(guard.Take(calls, now));
+  now += core::Duration(100'000);
+  EXPECT_FALSE(guard.Take("", now)) << "what it has dropped is missing for ever";
+}
+
+TEST(FrameGuardTest, ReadsFramesAsGrpcDoes) {
+  // The priority stands before the fields; the length of a padding gRPC takes for one.
+  const std::string priority("\x80\0\0\0\x10", 5);
+  const std::string most(kFreeFields, '\x82');
+  const auto many = [](uint8_t flags, const std::string& fields) {
+    std::string frames = kPreface;
+    for (uint64_t i = 0; i <= kMostHeaderCost / kFieldCost; ++i) {
+      frames += Frame(kHeadersFrame, flags, 1, fields);
+    }
+    return frames;
+  };
+  EXPECT_TRUE(IsFine(many(kEndHeaders | 0x20, priority + most)));
+  EXPECT_FALSE(IsFine(many(kEndHeaders | 0x20, priority + most + "\x82")));
+  EXPECT_TRUE(IsFine(many(kEndHeaders | 0x08, most)));
+  EXPECT_FALSE(IsFine(many(kEndHeaders | 0x08, "\x82" + most)));
+  // What is in other frames is none of its business.
+  std::string others = kPreface;
+  for (uint8_t type : {0, 2, 3, 4, 5, 6, 7, 8, 10, 255}) {
+    for (int i = 0; i < 1'000; ++i) others += Frame(type, 0xff, 1, std::string(9'000, '\xbe'));
+  }
+  FrameGuard guard(kStart);
+  EXPECT_TRUE(guard.Take(others, kStart));
+}
+
+TEST(FrameGuardTest, LooksAtNothingThatIsNotHttp2) {
+  const std::string calls = Calls(1'000, std::string(200, '\xbe'));
+  EXPECT_FALSE(IsFine(calls));
+  EXPECT_TRUE(IsFine("\x16\x03\x01" + calls)) << "TLS";
+  EXPECT_TRUE(IsFine(calls.substr(1)));
+}
+
+}  // namespace
+}  // namespace idempotency::service

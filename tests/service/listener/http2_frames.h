@@ -1,0 +1,34 @@
+// Frames of HTTP/2 as a peer may send them (RFC 9113, 4.1), with no regard for sense.
+#ifndef IDEMPOTENCY_TESTS_SERVICE_LISTENER_HTTP2_FRAMES_H_
+#define IDEMPOTENCY_TESTS_SERVICE_LISTENER_HTTP2_FRAMES_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace idempotency::service {
+
+inline const std::string kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+inline constexpr uint8_t kDataFrame = 0;
+inline constexpr uint8_t kHeadersFrame = 1;
+inline constexpr uint8_t kResetFrame = 3;
+inline constexpr uint8_t kSettingsFrame = 4;
+inline constexpr uint8_t kContinuationFrame = 9;
+inline constexpr uint8_t kEndStream = 1;
+inline constexpr uint8_t kEndHeaders = 4;
+
+inline std::string Frame(uint8_t type, uint8_t flags, uint32_t stream, std::string_view payload) {
+  std::string frame;
+  for (int shift : {16, 8, 0}) frame.push_back(static_cast<char>(payload.size() >> shift));
+  frame.push_back(static_cast<char>(type));
+  frame.push_back(static_cast<char>(flags));
+  for (int shift : {24, 16, 8, 0}) frame.push_back(static_cast<char>(stream >> shift));
+  return frame.append(payload);
+}
+
+// Of a call of "/any/method".
+inline std::string CallFields() { return "\x83\x86\x04\x0b/any/method\x01\x09localhost"; }
+
+}  // namespace idempotency::service
+
+#endif  // IDEMPOTENCY_TESTS_SERVICE_LISTENER_HTTP2_FRAMES_H_
