@@ -154,6 +154,34 @@ uint64_t OversizedHeaders(const Scene& scene) {
   });
 }
 
+// Fields of the static table, a byte each, which gRPC makes some 350 bytes of.
+std::string TableFields(size_t count) { return std::string(count, '\x8f'); }
+constexpr size_t kFieldsOfFrame = 220;
+
+// Calls of far more fields than any has, and no longer than others.
+uint64_t ManyFields(const Scene& scene) {
+  const std::string headers = CallHeaders("Reserve") + TableFields(kFieldsOfFrame);
+  return Pour(scene, Preface(), true, [&](uint32_t stream) {
+    return Frame(kHeaders, kEndHeaders | kEndStream, stream, headers);
+  });
+}
+
+// A header block without an end, of such fields, beside calls that might be sending messages.
+uint64_t HeaderBomb(const Scene& scene, uint32_t calls) {
+  const std::string headers = CallHeaders("Reserve");
+  std::string begin = Preface();
+  uint32_t last = 1;
+  for (uint32_t i = 0; i < calls; ++i, last += 2) {
+    begin += Frame(kHeaders, kEndHeaders, last, headers);
+  }
+  begin += Frame(kHeaders, 0, last, headers);
+  const std::string more = Frame(kContinuation, 0, last, TableFields(kFieldsOfFrame));
+  return Pour(scene, begin, true, [&](uint32_t) { return more; });
+}
+
+uint64_t HeaderBombAlone(const Scene& scene) { return HeaderBomb(scene, 0); }
+uint64_t HeaderBombBesideCalls(const Scene& scene) { return HeaderBomb(scene, 500); }
+
 // A header block without an end.
 uint64_t Continuations(const Scene& scene) {
   const std::string more = Frame(kContinuation, 0, 1, Header("x", std::string(64, 'x')));
@@ -286,6 +314,9 @@ const std::vector<Attack>& Attacks() {
       {"settings", "settings, without reading what answers them", &SettingsFlood},
       {"pings", "pings, without reading what answers them", &PingFlood},
       {"oversized_headers", "headers of twice the size that is allowed", &OversizedHeaders},
+      {"many_fields", "calls of 220 fields", &ManyFields},
+      {"header_bomb", "a header block of fields of the table that never ends", &HeaderBombAlone},
+      {"header_bomb_calls", "the same, beside 500 calls", &HeaderBombBesideCalls},
       {"continuations", "a header block that never ends", &Continuations},
       {"huge_header", "a header of a gigabyte", &HugeHeader},
       {"streams", "calls that never say what they want", &Streams},
