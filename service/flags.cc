@@ -118,7 +118,7 @@ constexpr Row kRows[] = {
      "Of them from one address, one IPv6 network (/64), or one user of a Unix socket. Where a\n"
      "proxy stands in front, everybody comes from its address."},
     {"max_cancelled_calls", &Flags::max_cancelled_calls,
-     "A TCP connection on which more calls are cancelled within 10 s, or an eighth of them at\n"
+     "A connection on which more calls are cancelled within 10 s, or an eighth of them at\n"
      "once, is reset, and its peer is kept out for 1 s; each further time for twice as long,\n"
      "up to a minute."},
     {"max_streams_per_connection", &Flags::max_streams_per_connection,

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "service/listener/peer_limits.h"
-
 namespace idempotency::service {
 namespace {
 
@@ -17,27 +15,17 @@ uint64_t Open(const CallCounts& counts) {
 
 }  // namespace
 
-ConnectionWatch::ConnectionWatch(uint32_t max_cancelled_calls, uint32_t max_calls,
+ConnectionWatch::ConnectionWatch(const Allowance::Size& cancels, uint32_t max_calls,
                                  core::Duration now)
-    : max_cancelled_calls_(max_cancelled_calls),
-      max_cancelled_at_once_(MaxCancelledAtOnce(max_cancelled_calls, max_calls)),
+    : max_cancelled_at_once_(cancels.at_once),
       max_calls_(max_calls),
+      cancels_(cancels, now),
       looked_at_(now),
-      cancels_left_(max_cancelled_at_once_),
       taken_at_(now) {}
 
 bool ConnectionWatch::IsWorthALook(uint64_t bytes_received) const {
-  const uint64_t enough = kLeastCancelledBytes * static_cast<uint64_t>(max_cancelled_at_once_);
+  const uint64_t enough = kLeastCancelledBytes * max_cancelled_at_once_;
   return bytes_received >= bytes_at_look_ + std::min(kWorthALook, enough);
-}
-
-bool ConnectionWatch::SpendCancels(uint64_t cancelled, core::Duration span) {
-  const int64_t refill = max_cancelled_calls_ * span.count() / kCancelWindow.count();
-  // They may have come all along since the last look: only what is left over is bounded.
-  cancels_left_ += refill - static_cast<int64_t>(cancelled);
-  if (cancels_left_ < 0) return false;
-  cancels_left_ = std::min(cancels_left_, max_cancelled_at_once_);
-  return true;
 }
 
 bool ConnectionWatch::IsDeaf(const SocketBytes& bytes, const CallCounts& counts,
@@ -71,7 +59,7 @@ Conduct ConnectionWatch::Look(const SocketBytes& counted, const CallCounts& coun
   SocketBytes bytes = counted;
   bytes.received = std::max(bytes.received, bytes_at_look_);
   const core::Duration span = now - looked_at_;
-  const bool may_go_on = SpendCancels(counts.failed - counts_.failed, span);
+  const bool may_go_on = cancels_.SpendSpread(counts.failed - counts_.failed, now);
   const bool is_deaf = IsDeaf(bytes, counts, now);
   // Not by the end of a call: a peer can arrange for many of those, one after the other.
   if (counts.started != counts_.started || counts.messages != counts_.messages) {

@@ -9,11 +9,11 @@
 #ifndef IDEMPOTENCY_SERVICE_LISTENER_CONNECTION_WATCH_H_
 #define IDEMPOTENCY_SERVICE_LISTENER_CONNECTION_WATCH_H_
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 
 #include "keystore/core/time.h"
+#include "service/listener/allowance.h"
 #include "service/listener/bytes_received.h"
 
 namespace idempotency::service {
@@ -56,34 +56,25 @@ inline constexpr uint64_t kMaxDeafBytes = 64 * 1024;
 inline constexpr uint64_t kMaxDeafBytesOfCalls = 256 * 1024;
 inline constexpr core::Duration kDeafPatience{250};
 
-// How many of `max_cancelled_calls` may be cancelled at once: gRPC clears a call away long after it
-// has ended, so that each holds 20 KiB for a while. Whoever leaves cancels all that it has open.
-constexpr uint32_t MaxCancelledAtOnce(uint32_t max_cancelled_calls, uint32_t max_calls) {
-  return std::min(max_cancelled_calls, std::max(max_cancelled_calls / 8, max_calls));
-}
-
 // Thread safety: none. `now` is time that only rises, of any origin.
 class ConnectionWatch {
  public:
-  // `max_cancelled_calls` in kCancelWindow, measured as a bucket that refills, of which a part may
-  // come at once (MaxCancelledAtOnce), and `max_calls` at once.
-  ConnectionWatch(uint32_t max_cancelled_calls, uint32_t max_calls, core::Duration now);
+  // `cancels` may be cancelled, and `max_calls` be open.
+  ConnectionWatch(const Allowance::Size& cancels, uint32_t max_calls, core::Duration now);
 
   // Whether as much has come since the last Look that it is worth counting calls.
   bool IsWorthALook(uint64_t bytes_received) const;
   Conduct Look(const SocketBytes& counted, const CallCounts& counts, core::Duration now);
 
  private:
-  bool SpendCancels(uint64_t cancelled, core::Duration span);
   bool IsDeaf(const SocketBytes& bytes, const CallCounts& counts, core::Duration now);
   bool IsNeverEnding(uint64_t bytes_received, uint64_t open) const;
   bool HasNotBegun(uint64_t bytes_received, const CallCounts& counts) const;
 
-  const int64_t max_cancelled_calls_;
-  const int64_t max_cancelled_at_once_;
+  const uint64_t max_cancelled_at_once_;
   const uint64_t max_calls_;
+  Allowance cancels_;
   core::Duration looked_at_;
-  int64_t cancels_left_;
   uint64_t bytes_at_look_ = 0;
   // When a call was last begun or a message completed.
   uint64_t bytes_at_progress_ = 0;

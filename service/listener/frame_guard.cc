@@ -8,6 +8,7 @@ namespace {
 constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 // Frame types and flags.
 constexpr uint8_t kHeaders = 1;
+constexpr uint8_t kReset = 3;
 constexpr uint8_t kContinuation = 9;
 constexpr uint8_t kHasPriority = 0x20;
 constexpr uint64_t kPriorityBytes = 5;
@@ -106,8 +107,8 @@ void FieldCounter::Next() {
 
 // --- Frames --------------------------------------------------------------------------------------
 
-bool FrameGuard::Take(std::string_view bytes, core::Duration now) {
-  while (fine_ && is_http2_ && !bytes.empty()) {
+FrameVerdict FrameGuard::Take(std::string_view bytes, core::Duration now) {
+  while (verdict_ == FrameVerdict::kFine && is_http2_ && !bytes.empty()) {
     if (preface_bytes_ < kPreface.size()) {
       is_http2_ = bytes.front() == kPreface[preface_bytes_++];
       bytes.remove_prefix(1);
@@ -122,7 +123,7 @@ bool FrameGuard::Take(std::string_view bytes, core::Duration now) {
       if (header_bytes_ == kFrameHeaderBytes) BeginFrame(now);
     }
   }
-  return fine_;
+  return verdict_;
 }
 
 void FrameGuard::BeginFrame(core::Duration now) {
@@ -130,6 +131,7 @@ void FrameGuard::BeginFrame(core::Duration now) {
   payload_left_ = (uint64_t{header_[0]} << 16) | (uint64_t{header_[1]} << 8) | header_[2];
   const uint8_t type = header_[3];
   is_headers_ = type == kHeaders || type == kContinuation;
+  if (type == kReset && !cancels_.Spend(1, now)) verdict_ = FrameVerdict::kCancels;
   if (!is_headers_) return;
   priority_left_ = 0;
   const uint64_t before = block_bytes_;
@@ -143,7 +145,7 @@ void FrameGuard::BeginFrame(core::Duration now) {
     Pay(kContinuationCost, now);
   }
   block_bytes_ += kFrameHeaderBytes + payload_left_;
-  if (block_bytes_ > kMaxHeaderBlockBytes) fine_ = false;
+  if (block_bytes_ > kMaxHeaderBlockBytes) verdict_ = FrameVerdict::kHeaders;
   const uint64_t paid = type == kHeaders ? kFreeHeaderBytes : std::max(before, kFreeHeaderBytes);
   if (block_bytes_ > paid) Pay(block_bytes_ - paid, now);
 }
@@ -158,12 +160,7 @@ void FrameGuard::TakePayload(std::string_view bytes, core::Duration now) {
 }
 
 void FrameGuard::Pay(uint64_t cost, core::Duration now) {
-  const int64_t span = std::max<int64_t>((now - paid_at_).count(), 0);
-  paid_at_ = std::max(paid_at_, now);
-  left_ += kHeaderCostPerSecond / 1000 * std::min<uint64_t>(static_cast<uint64_t>(span), 1000);
-  left_ = std::min(left_, kMostHeaderCost);
-  if (cost > left_) fine_ = false;
-  left_ -= std::min(left_, cost);
+  if (!header_costs_.Spend(cost, now)) verdict_ = FrameVerdict::kHeaders;
 }
 
 }  // namespace idempotency::service

@@ -1,11 +1,15 @@
-// What a peer's headers cost, by the bytes it sends: a pure decision, made before gRPC sees them.
+// What a peer's headers cost, and how many calls it cancels, by the bytes it sends: a pure
+// decision, made before gRPC sees them.
 //
 // gRPC 1.51 bounds the headers of each frame and not those of a call: a block that goes on in
 // CONTINUATION frames may have any size, and what it makes of a field is many times what came (a
 // field of the table is one byte on the wire, and about 350 in memory: 2.7 GiB of one connection in
-// a second, `idempotency_hostile --only=header_bombs`). From outside such a block looks like a
+// a second, `idempotency_hostile --only=header_bomb_calls`). From outside such a block looks like a
 // message, so it has to be seen from inside: frame by frame (RFC 9113, 4 and 6.2), and of a block
 // the fields (RFC 7541, 6), whose names and values are of no interest.
+//
+// Cancelled calls are counted here as well, since gRPC counts them late: where they come in a
+// flood, thousands of them later.
 #ifndef IDEMPOTENCY_SERVICE_LISTENER_FRAME_GUARD_H_
 #define IDEMPOTENCY_SERVICE_LISTENER_FRAME_GUARD_H_
 
@@ -15,6 +19,7 @@
 #include <string_view>
 
 #include "keystore/core/time.h"
+#include "service/listener/allowance.h"
 
 namespace idempotency::service {
 
@@ -29,9 +34,9 @@ inline constexpr uint64_t kFreeHeaderBytes = 8 * 1024;
 // of a frame.
 inline constexpr uint64_t kFieldCost = 350;
 inline constexpr uint64_t kContinuationCost = 64 * 1024;
-// A connection may cost this at once, and so much in a second.
-inline constexpr uint64_t kMostHeaderCost = 4 * 1024 * 1024;
-inline constexpr uint64_t kHeaderCostPerSecond = 8 * 1024 * 1024;
+// Of one connection.
+inline constexpr Allowance::Size kHeaderCosts{
+    .at_once = 4 * 1024 * 1024, .in_window = 8 * 1024 * 1024, .window = core::Duration(1'000)};
 
 // Finds the fields of a header block, whatever pieces it comes in.
 class FieldCounter {
@@ -59,15 +64,22 @@ class FieldCounter {
   int shift_ = 0;
 };
 
+enum class FrameVerdict : uint8_t {
+  kFine,
+  kHeaders,  // headers that cost too much
+  kCancels,  // more calls cancelled than allowed
+};
+
 // Thread safety: none. `now` is time that only rises, of any origin.
 class FrameGuard {
  public:
   // What comes next is the first byte of a connection. Of one that does not begin as HTTP/2 does
-  // (TLS, or what gRPC ends at once) nothing is looked at.
-  explicit FrameGuard(core::Duration now) : paid_at_(now) {}
+  // (TLS, or what gRPC ends at once) nothing is looked at. `cancels`: RST_STREAM frames.
+  FrameGuard(const Allowance::Size& cancels, core::Duration now)
+      : header_costs_(kHeaderCosts, now), cancels_(cancels, now) {}
 
-  // What the peer has sent next, in pieces of any size. False from then on where it costs too much.
-  bool Take(std::string_view bytes, core::Duration now);
+  // What the peer has sent next, in pieces of any size. What is not fine stays so.
+  FrameVerdict Take(std::string_view bytes, core::Duration now);
 
  private:
   static constexpr size_t kFrameHeaderBytes = 9;
@@ -76,7 +88,7 @@ class FrameGuard {
   void TakePayload(std::string_view bytes, core::Duration now);
   void Pay(uint64_t cost, core::Duration now);
 
-  bool fine_ = true;
+  FrameVerdict verdict_ = FrameVerdict::kFine;
   bool is_http2_ = true;
   size_t preface_bytes_ = 0;
   std::array<uint8_t, kFrameHeaderBytes> header_{};
@@ -89,9 +101,8 @@ class FrameGuard {
   uint64_t block_bytes_ = 0;
   uint64_t fields_ = 0;
   FieldCounter counter_;
-  // What it may cost still, since when.
-  uint64_t left_ = kMostHeaderCost;
-  core::Duration paid_at_;
+  Allowance header_costs_;
+  Allowance cancels_;
 };
 
 }  // namespace idempotency::service

@@ -186,7 +186,16 @@ void Listener::Handle(uint64_t id, uint32_t events, core::Duration now) {
     return;
   }
   // It has ended, on either side.
-  if (ended->second.reads->cut_off()) Blame(ended->second, kHeaders, now);
+  switch (ended->second.reads->verdict()) {
+    case FrameVerdict::kFine:
+      break;
+    case FrameVerdict::kHeaders:
+      Blame(ended->second, kHeaders, now);
+      break;
+    case FrameVerdict::kCancels:
+      Blame(ended->second, kCancels, now);
+      break;
+  }
   if (const uint64_t nameless = TakeTlsCutOffs(); nameless > 0) {
     cut_off_ += nameless;
     noted_[kHeaders] += nameless;
@@ -252,12 +261,13 @@ void Listener::Take(const UniqueFd& socket, UniqueFd connection, const sockaddr_
     peers_.Left(peer.peer);
     return Refuse(std::move(connection), kNoDescriptor, peer.peer);
   }
-  connections_.emplace(
-      next_id_++, Connection{std::move(duplicate),
-                             std::move(peer),
-                             ConnectionWatch(limits_.max_cancelled_calls, limits_.max_calls, now),
-                             std::make_unique<ReadGuard>(connection.get()),
-                             {}});
+  const Allowance::Size cancels = CancelsWithin(limits_);
+  connections_.emplace(next_id_++,
+                       Connection{std::move(duplicate),
+                                  std::move(peer),
+                                  ConnectionWatch(cancels, MaxCallsFor(limits_.max_streams), now),
+                                  std::make_unique<ReadGuard>(connection.get(), cancels),
+                                  {}});
   open_ = connections_.size();
   ++accepted_;
   HandOver(socket, std::move(connection));

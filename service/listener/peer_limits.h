@@ -2,12 +2,14 @@
 #ifndef IDEMPOTENCY_SERVICE_LISTENER_PEER_LIMITS_H_
 #define IDEMPOTENCY_SERVICE_LISTENER_PEER_LIMITS_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
 
 #include "keystore/core/time.h"
+#include "service/listener/allowance.h"
 
 namespace idempotency::service {
 
@@ -22,17 +24,27 @@ inline constexpr uint32_t MaxCallsFor(uint32_t max_streams) {
   return max_streams + max_streams / 2;
 }
 
+inline constexpr core::Duration kCancelWindow{10'000};
+
 // Each at least 1.
 struct ConnectionLimits {
   uint32_t max_connections = 10'000;
   uint32_t max_connections_per_peer = 1'000;
   // Of one connection, in kCancelWindow.
   uint32_t max_cancelled_calls = 10'000;
-  // Of one connection at once.
-  uint32_t max_calls = MaxCallsFor(kMaxStreamsPerConnection);
+  // Of one connection at once, as it is told.
+  uint32_t max_streams = kMaxStreamsPerConnection;
 };
 
-inline constexpr core::Duration kCancelWindow{10'000};
+// How many of them may be cancelled at once: gRPC clears a call away long after it has ended, so
+// that each holds 20 KiB for a while. Whoever leaves cancels all that it has open.
+constexpr Allowance::Size CancelsWithin(const ConnectionLimits& limits) {
+  const uint32_t most = limits.max_cancelled_calls;
+  return {.at_once = std::min(most, std::max(most / 8, limits.max_streams)),
+          .in_window = most,
+          .window = kCancelWindow};
+}
+
 // A peer whose connection was closed for what it did is kept out for this long, doubled for each
 // further time, up to the longest; forgotten once it has kept still for as long as the longest.
 inline constexpr core::Duration kFirstKeptOut{1'000};

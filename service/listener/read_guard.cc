@@ -18,7 +18,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 #include "keystore/clock.h"
-#include "service/listener/frame_guard.h"
 
 // The sanitizers' own, which must see what is read; nothing in other builds.
 extern "C" __attribute__((weak)) ssize_t __interceptor_recvmsg(int, msghdr*, int);  // NOLINT
@@ -40,12 +39,13 @@ uint64_t CookieOf(int descriptor) {
 }  // namespace
 
 struct GuardedConnection {
-  explicit GuardedConnection(int descriptor) : cookie(CookieOf(descriptor)), frames(Now()) {}
+  GuardedConnection(int descriptor, const Allowance::Size& cancels)
+      : cookie(CookieOf(descriptor)), frames(cancels, Now()) {}
 
   const uint64_t cookie;
   // Of whoever reads: gRPC has one reader at a time for a connection.
   FrameGuard frames;
-  std::atomic<bool> cut_off{false};
+  std::atomic<FrameVerdict> verdict{FrameVerdict::kFine};
 };
 
 namespace {
@@ -97,31 +97,38 @@ Guarded& TheGuarded() {
 
 std::atomic<uint64_t> tls_cut_offs{0};
 
-bool TakeAll(FrameGuard* frames, const msghdr& message, size_t size) {
+FrameVerdict TakeAll(FrameGuard* frames, const msghdr& message, size_t size) {
+  FrameVerdict verdict = FrameVerdict::kFine;
   const core::Duration now = Now();
   for (size_t i = 0; i < message.msg_iovlen && size > 0; ++i) {
     const iovec& piece = message.msg_iov[i];
     const size_t some = std::min(size, piece.iov_len);
-    if (!frames->Take({static_cast<const char*>(piece.iov_base), some}, now)) return false;
+    verdict = frames->Take({static_cast<const char*>(piece.iov_base), some}, now);
     size -= some;
   }
-  return true;
+  return verdict;
 }
 
 // False: the peer has sent too much.
 bool MayHave(int descriptor, const msghdr& message, size_t size) {
   const std::shared_ptr<GuardedConnection> connection = TheGuarded().Find(descriptor);
-  if (connection == nullptr || TakeAll(&connection->frames, message, size)) return true;
+  if (connection == nullptr) return true;
+  const FrameVerdict verdict = TakeAll(&connection->frames, message, size);
+  if (verdict == FrameVerdict::kFine) return true;
   // The number may have passed on to another socket, which is none of ours.
   if (CookieOf(descriptor) != connection->cookie) {
     TheGuarded().Remove(descriptor, connection);
     return true;
   }
-  connection->cut_off = true;
+  connection->verdict = verdict;
   return false;
 }
 
 // --- TLS -----------------------------------------------------------------------------------------
+
+// What a connection may cancel is its listener's business, which is not known here; calls that were
+// cancelled are counted from outside as well (connection_watch.h).
+constexpr Allowance::Size kNoBound{.at_once = UINT32_MAX, .in_window = UINT32_MAX};
 
 void FreeFrames(void* /*ssl*/, void* frames, CRYPTO_EX_DATA* /*all*/, int /*index*/, long /*arg*/,
                 void* /*arg*/) {
@@ -143,11 +150,11 @@ bool MayHave(SSL* ssl, std::string_view bytes) {
   auto* frames = static_cast<FrameGuard*>(SSL_get_ex_data(ssl, index));
   if (frames == nullptr) {
     if (!IsGuarded(ssl)) return true;
-    auto made = std::make_unique<FrameGuard>(Now());
+    auto made = std::make_unique<FrameGuard>(kNoBound, Now());
     if (SSL_set_ex_data(ssl, index, made.get()) != 1) return false;
     frames = made.release();
   }
-  return frames->Take(bytes, Now());
+  return frames->Take(bytes, Now()) == FrameVerdict::kFine;
 }
 
 // The one that would have been called were it not for ours.
@@ -164,14 +171,15 @@ ssize_t ReadMessage(int descriptor, msghdr* message, int flags) {
 
 }  // namespace
 
-ReadGuard::ReadGuard(int descriptor)
-    : descriptor_(descriptor), connection_(std::make_shared<GuardedConnection>(descriptor)) {
+ReadGuard::ReadGuard(int descriptor, const Allowance::Size& cancels)
+    : descriptor_(descriptor),
+      connection_(std::make_shared<GuardedConnection>(descriptor, cancels)) {
   TheGuarded().Add(descriptor_, connection_);
 }
 
 ReadGuard::~ReadGuard() { TheGuarded().Remove(descriptor_, connection_); }
 
-bool ReadGuard::cut_off() const { return connection_->cut_off; }
+FrameVerdict ReadGuard::verdict() const { return connection_->verdict; }
 
 uint64_t TakeTlsCutOffs() { return tls_cut_offs.exchange(0); }
 

@@ -5,13 +5,16 @@
 // defines malloc: gRPC's calls come here, what was read is looked at, and the caller gets it, or
 // the error of a connection that was reset. Everything else that reads with them is let through.
 //
-// Over TLS the descriptor of what was decrypted is not known: the connection ends, and its peer is
-// not kept out.
+// Over TLS the descriptor of what was decrypted is not known: only headers are looked at, the
+// connection ends, and its peer is not kept out.
 #ifndef IDEMPOTENCY_SERVICE_LISTENER_READ_GUARD_H_
 #define IDEMPOTENCY_SERVICE_LISTENER_READ_GUARD_H_
 
 #include <cstdint>
 #include <memory>
+
+#include "service/listener/allowance.h"
+#include "service/listener/frame_guard.h"
 
 namespace idempotency::service {
 
@@ -21,14 +24,14 @@ struct GuardedConnection;
 // may be on any thread.
 class ReadGuard {
  public:
-  explicit ReadGuard(int descriptor);
+  ReadGuard(int descriptor, const Allowance::Size& cancels);
   // Its descriptor may be closed, and belong to something else already.
   ~ReadGuard();
   ReadGuard(const ReadGuard&) = delete;
   ReadGuard& operator=(const ReadGuard&) = delete;
 
   // Whether its peer has sent too much, and nothing more of it is read.
-  bool cut_off() const;
+  FrameVerdict verdict() const;
 
  private:
   const int descriptor_;

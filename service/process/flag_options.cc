@@ -12,7 +12,7 @@ ConnectionLimits ConnectionLimitsOf(const Flags& flags) {
   limits.max_connections = static_cast<uint32_t>(flags.max_connections);
   limits.max_connections_per_peer = static_cast<uint32_t>(flags.max_connections_per_peer);
   limits.max_cancelled_calls = static_cast<uint32_t>(flags.max_cancelled_calls);
-  limits.max_calls = MaxCallsFor(static_cast<uint32_t>(flags.max_streams_per_connection));
+  limits.max_streams = static_cast<uint32_t>(flags.max_streams_per_connection);
   return limits;
 }
 

@@ -1,6 +1,7 @@
 #include "service/listener/connection_watch.h"
 
 #include "gtest/gtest.h"
+#include "service/listener/allowance.h"
 #include "service/listener/call_counter.h"
 #include "service/listener/peer_limits.h"
 
@@ -11,6 +12,9 @@ constexpr core::Duration kStart{0};
 constexpr uint64_t kMib = 1024 * 1024;
 constexpr uint32_t kManyCalls = 1'000'000;
 constexpr uint32_t kFewCalls = 10;
+constexpr Allowance::Size kCancels =
+    CancelsWithin({.max_cancelled_calls = 100, .max_streams = kFewCalls});
+constexpr Allowance::Size kManyCancels = CancelsWithin({.max_cancelled_calls = 1'000'000});
 
 SocketBytes Received(uint64_t bytes) { return SocketBytes{.received = bytes}; }
 
@@ -30,30 +34,46 @@ Conduct EndlessLook(ConnectionWatch* watch, const SocketBytes& bytes, const Call
 }
 
 TEST(ConnectionWatchTest, AllowsAnEighthOfTheCancelledCallsAtOnce) {
-  ConnectionWatch watch(100, kFewCalls, kStart);
+  ConnectionWatch watch(kCancels, kFewCalls, kStart);
   EXPECT_EQ(watch.Look(Received(1), Counts(1'000'000, 12), kStart), Conduct::kFine);
   EXPECT_EQ(watch.Look(Received(2), Counts(1'000'000, 13), kStart), Conduct::kCancelFlood);
 }
 
 TEST(ConnectionWatchTest, AllowsToCancelAtOnceWhateverMayBeOpen) {
-  EXPECT_EQ(MaxCancelledAtOnce(20'000, 1'875), 2'500u);
-  EXPECT_EQ(MaxCancelledAtOnce(10'000, 1'875), 1'875u);
-  EXPECT_EQ(MaxCancelledAtOnce(1'000, 1'875), 1'000u);
+  const auto at_once = [](uint32_t max_cancelled_calls) {
+    return CancelsWithin({.max_cancelled_calls = max_cancelled_calls, .max_streams = 1'250})
+        .at_once;
+  };
+  EXPECT_EQ(at_once(20'000), 2'500u);
+  EXPECT_EQ(at_once(5'000), 1'250u);
+  EXPECT_EQ(at_once(1'000), 1'000u);
+}
+
+TEST(ConnectionWatchTest, GivesSomeAnewHoweverOftenItIsLookedAt) {
+  ConnectionWatch watch(kCancels, kManyCalls, kStart);
+  core::Duration now = kStart;
+  for (uint64_t i = 0; i < 200; ++i) {
+    EXPECT_EQ(watch.Look(Received(i), Counts(1'000'000, i), now), Conduct::kFine) << i;
+    for (int wait = 0; wait < 20; ++wait) {
+      now += core::Duration(5);
+      EXPECT_EQ(watch.Look(Received(i), Counts(1'000'000, i), now), Conduct::kFine) << i;
+    }
+  }
 }
 
 TEST(ConnectionWatchTest, AllowsAsManyCancelledCallsAsItSaysThatAreSpread) {
-  ConnectionWatch watch(100, kFewCalls, kStart);
+  ConnectionWatch watch(kCancels, kFewCalls, kStart);
   for (int i = 1; i <= 100; ++i) {
     const CallCounts counts = Counts(1'000'000, static_cast<uint64_t>(i));
     ASSERT_EQ(watch.Look(Received(1), counts, kStart + kCancelWindow * i / 100), Conduct::kFine);
   }
   // All of them, though nobody has looked meanwhile.
-  ConnectionWatch late(100, kFewCalls, kStart);
+  ConnectionWatch late(kCancels, kFewCalls, kStart);
   EXPECT_EQ(late.Look(Received(1), Counts(1'000'000, 112), kStart + kCancelWindow), Conduct::kFine);
 }
 
 TEST(ConnectionWatchTest, AllowsThemAgainAfterTheWindowAndNotBefore) {
-  ConnectionWatch watch(100, kFewCalls, kStart);
+  ConnectionWatch watch(kCancels, kFewCalls, kStart);
   ASSERT_EQ(watch.Look(Received(1), Counts(12, 12), kStart), Conduct::kFine);
   ConnectionWatch other = watch;
   EXPECT_EQ(watch.Look(Received(2), Counts(112, 112), kStart + kCancelWindow), Conduct::kFine);
@@ -62,14 +82,14 @@ TEST(ConnectionWatchTest, AllowsThemAgainAfterTheWindowAndNotBefore) {
 }
 
 TEST(ConnectionWatchTest, SavesNoneUpOverALongTime) {
-  ConnectionWatch watch(100, kFewCalls, kStart);
+  ConnectionWatch watch(kCancels, kFewCalls, kStart);
   ASSERT_EQ(watch.Look(Received(1), Counts(0, 0), kStart + 1'000 * kCancelWindow), Conduct::kFine);
   EXPECT_EQ(watch.Look(Received(2), Counts(13, 13), kStart + 1'000 * kCancelWindow),
             Conduct::kCancelFlood);
 }
 
 TEST(ConnectionWatchTest, LooksOnlyWhereSomethingHasCome) {
-  ConnectionWatch watch(1'000'000, kManyCalls, kStart);
+  ConnectionWatch watch(kManyCancels, kManyCalls, kStart);
   EXPECT_FALSE(watch.IsWorthALook(0));
   EXPECT_FALSE(watch.IsWorthALook(16 * 1024 - 1));
   EXPECT_TRUE(watch.IsWorthALook(16 * 1024));
@@ -81,17 +101,17 @@ TEST(ConnectionWatchTest, LooksOnlyWhereSomethingHasCome) {
   EXPECT_EQ(watch.Look(Received(0), Counts(1, 0), kStart), Conduct::kFine);
   EXPECT_FALSE(watch.IsWorthALook(32 * 1024 - 1));
   // Few cancelled calls are few bytes.
-  EXPECT_TRUE(ConnectionWatch(100, kFewCalls, kStart).IsWorthALook(24 * 100 / 8));
+  EXPECT_TRUE(ConnectionWatch(kCancels, kFewCalls, kStart).IsWorthALook(24 * 100 / 8));
 }
 
 TEST(ConnectionWatchTest, AllowsAsManyCallsAtOnceAsItSays) {
-  ConnectionWatch watch(100, 30, kStart);
+  ConnectionWatch watch(kCancels, 30, kStart);
   EXPECT_EQ(watch.Look(Received(1), CallCounts{130, 100, 0, 130}, kStart), Conduct::kFine);
   EXPECT_EQ(watch.Look(Received(2), CallCounts{131, 100, 0, 131}, kStart), Conduct::kTooManyCalls);
 }
 
 TEST(ConnectionWatchTest, EndsBytesThatBecomeNoCall) {
-  ConnectionWatch watch(100, kManyCalls, kStart);
+  ConnectionWatch watch(kCancels, kManyCalls, kStart);
   const CallCounts idle = Counts(3, 0);
   ASSERT_EQ(watch.Look(Received(kMib), idle, kStart), Conduct::kFine);
   const uint64_t most = kMib + kMaxWordlessBytes;
@@ -100,7 +120,7 @@ TEST(ConnectionWatchTest, EndsBytesThatBecomeNoCall) {
 }
 
 TEST(ConnectionWatchTest, EndsAtOnceWhoSendsMoreThanFitsBeforeACall) {
-  ConnectionWatch watch(100, kManyCalls, kStart);
+  ConnectionWatch watch(kCancels, kManyCalls, kStart);
   const CallCounts none;
   EXPECT_EQ(watch.Look(Received(kMaxBytesBeforeACall), none, kStart), Conduct::kFine);
   ConnectionWatch begins = watch;
@@ -109,7 +129,7 @@ TEST(ConnectionWatchTest, EndsAtOnceWhoSendsMoreThanFitsBeforeACall) {
 }
 
 TEST(ConnectionWatchTest, WhoCancelsUploadsIsNotCutOffForWhatHadCome) {
-  ConnectionWatch watch(100, kManyCalls, kStart);
+  ConnectionWatch watch(kCancels, kManyCalls, kStart);
   const CallCounts open{10, 0, 0, 0};
   const CallCounts cancelled{10, 0, 10, 0};
   ASSERT_EQ(watch.Look(Received(100), open, kStart), Conduct::kFine);
@@ -120,7 +140,7 @@ TEST(ConnectionWatchTest, WhoCancelsUploadsIsNotCutOffForWhatHadCome) {
 }
 
 TEST(ConnectionWatchTest, CallsThatEndOneAfterTheOtherDoNotLetBytesGoOn) {
-  ConnectionWatch watch(100, kManyCalls, kStart);
+  ConnectionWatch watch(kCancels, kManyCalls, kStart);
   CallCounts counts{1'000, 0, 0, 0};
   ASSERT_EQ(watch.Look(Received(0), counts, kStart), Conduct::kFine);
   core::Duration now = kStart;
@@ -137,7 +157,7 @@ TEST(ConnectionWatchTest, CallsThatEndOneAfterTheOtherDoNotLetBytesGoOn) {
 }
 
 TEST(ConnectionWatchTest, AMessageWhoseCallIsCountedLateIsNotCutOff) {
-  ConnectionWatch watch(100, kManyCalls, kStart);
+  ConnectionWatch watch(kCancels, kManyCalls, kStart);
   ASSERT_EQ(watch.Look(Received(kMib), Counts(3, 0), kStart), Conduct::kFine);
   const core::Duration soon = kStart + kEndlessPatience;
   EXPECT_EQ(watch.Look(Received(3 * kMib), Counts(3, 0), soon), Conduct::kFine);
@@ -149,7 +169,7 @@ TEST(ConnectionWatchTest, AMessageWhoseCallIsCountedLateIsNotCutOff) {
 }
 
 TEST(ConnectionWatchTest, ForgivesWhatAnIdleConnectionSaysOverDays) {
-  ConnectionWatch watch(100, kManyCalls, kStart);
+  ConnectionWatch watch(kCancels, kManyCalls, kStart);
   uint64_t bytes = 0;
   core::Duration now = kStart;
   for (int i = 0; i < 1'000; ++i) {
@@ -160,20 +180,20 @@ TEST(ConnectionWatchTest, ForgivesWhatAnIdleConnectionSaysOverDays) {
 }
 
 TEST(ConnectionWatchTest, LetsEveryOpenCallSendItsMessage) {
-  ConnectionWatch watch(100, kManyCalls, kStart);
+  ConnectionWatch watch(kCancels, kManyCalls, kStart);
   const CallCounts two_open{2, 0, 0, 0};
   ASSERT_EQ(watch.Look(Received(0), two_open, kStart), Conduct::kFine);
   const uint64_t most = 2 * kMaxUnfinishedBytes + kMaxWordlessBytes;
   EXPECT_EQ(watch.Look(Received(most), two_open, kStart), Conduct::kFine);
   EXPECT_EQ(EndlessLook(&watch, Received(most + 1), two_open), Conduct::kNeverEnding);
   // A message that is completed begins it anew.
-  ConnectionWatch other(100, kManyCalls, kStart);
+  ConnectionWatch other(kCancels, kManyCalls, kStart);
   const CallCounts one_message{2, 0, 0, 1};
   ASSERT_EQ(other.Look(Received(0), two_open, kStart), Conduct::kFine);
   ASSERT_EQ(other.Look(Received(kMaxUnfinishedBytes), one_message, kStart), Conduct::kFine);
   EXPECT_EQ(other.Look(Received(kMaxUnfinishedBytes + most), one_message, kStart), Conduct::kFine);
   // However many are open, there is an end.
-  ConnectionWatch many(100, kManyCalls, kStart);
+  ConnectionWatch many(kCancels, kManyCalls, kStart);
   const CallCounts open{1'000, 0, 0, 0};
   ASSERT_EQ(many.Look(Received(0), open, kStart), Conduct::kFine);
   EXPECT_EQ(EndlessLook(&many, Received(kMostUnfinishedBytes + kMaxWordlessBytes + 2'000), open),
@@ -183,7 +203,7 @@ TEST(ConnectionWatchTest, LetsEveryOpenCallSendItsMessage) {
 TEST(ConnectionWatchTest, EndsWhoSendsAndTakesNothing) {
   const CallCounts calls = Counts(3, 0);
   // It is told of nothing: it need not take anything.
-  ConnectionWatch watch(100, kManyCalls, kStart);
+  ConnectionWatch watch(kCancels, kManyCalls, kStart);
   ASSERT_EQ(watch.Look(Received(kMib), calls, kStart), Conduct::kFine);
   // From here on there is something.
   const uint64_t most = kMib + kMaxDeafBytesOfCalls;

@@ -10,6 +10,7 @@ namespace idempotency::service {
 namespace {
 
 constexpr core::Duration kStart{1'000};
+constexpr Allowance::Size kCancels{.at_once = 10, .in_window = 100};
 
 uint64_t Fields(std::string_view bytes) {
   FieldCounter whole;
@@ -50,14 +51,14 @@ TEST(FieldCounterTest, TakesNothingInAStringForAField) {
 
 // Whether all of `bytes` is fine at `now`, in one piece; and in pieces of every small size.
 bool IsFine(std::string_view bytes) {
-  FrameGuard whole(kStart);
-  const bool fine = whole.Take(bytes, kStart);
+  FrameGuard whole(kCancels, kStart);
+  const FrameVerdict verdict = whole.Take(bytes, kStart);
   for (size_t size : {1, 9, 4'096}) {
-    FrameGuard guard(kStart);
+    FrameGuard guard(kCancels, kStart);
     for (size_t at = 0; at < bytes.size(); at += size) guard.Take(bytes.substr(at, size), kStart);
-    EXPECT_EQ(guard.Take("", kStart), fine) << "depends on the pieces it comes in: " << size;
+    EXPECT_EQ(guard.Take("", kStart), verdict) << "depends on the pieces it comes in: " << size;
   }
-  return fine;
+  return verdict == FrameVerdict::kFine;
 }
 
 std::string Calls(int count, const std::string& fields) {
@@ -81,7 +82,7 @@ TEST(FrameGuardTest, EndsAHeaderBlockOfFieldsOfTheTableBeforeItTakesMemory) {
   const std::string begin = kPreface + Frame(kHeadersFrame, 0, 1, "\x82");
   const std::string more = Frame(kContinuationFrame, 0, 1, std::string(200, '\xbe'));
   std::string some = begin;
-  for (uint64_t i = 0; i < kMostHeaderCost / 2 / (kContinuationCost + 200 * kFieldCost); ++i) {
+  for (uint64_t i = 0; i < kHeaderCosts.at_once / 2 / (kContinuationCost + 200 * kFieldCost); ++i) {
     some += more;
   }
   EXPECT_TRUE(IsFine(some));
@@ -91,7 +92,7 @@ TEST(FrameGuardTest, EndsAHeaderBlockOfFieldsOfTheTableBeforeItTakesMemory) {
 
 TEST(FrameGuardTest, EndsCallsOfManyFields) {
   const std::string fields(200, '\xbe');
-  const int most = kMostHeaderCost / ((200 - kFreeFields) * kFieldCost);
+  const int most = kHeaderCosts.at_once / ((200 - kFreeFields) * kFieldCost);
   EXPECT_TRUE(IsFine(Calls(most, fields)));
   EXPECT_FALSE(IsFine(Calls(most + 1, fields)));
 }
@@ -108,7 +109,7 @@ TEST(FrameGuardTest, EndsAHeaderThatIsLongerThanABlockMayBe) {
 
 TEST(FrameGuardTest, EndsContinuationsWithoutAnything) {
   std::string frames = kPreface + Frame(kHeadersFrame, 0, 1, "\x82");
-  for (uint64_t i = 0; i < kMostHeaderCost / kContinuationCost; ++i) {
+  for (uint64_t i = 0; i < kHeaderCosts.at_once / kContinuationCost; ++i) {
     frames += Frame(kContinuationFrame, 0, 1, "");
   }
   EXPECT_TRUE(IsFine(frames));
@@ -117,20 +118,36 @@ TEST(FrameGuardTest, EndsContinuationsWithoutAnything) {
 
 TEST(FrameGuardTest, ForgivesAsTimePasses) {
   const std::string fields(200, '\xbe');
-  const std::string calls =
-      Calls(kMostHeaderCost / ((200 - kFreeFields) * kFieldCost), fields).substr(kPreface.size());
-  FrameGuard guard(kStart);
+  const std::string calls = Calls(kHeaderCosts.at_once / ((200 - kFreeFields) * kFieldCost), fields)
+                                .substr(kPreface.size());
+  FrameGuard guard(kCancels, kStart);
   core::Duration now = kStart;
-  ASSERT_TRUE(guard.Take(kPreface, now));
+  ASSERT_EQ(guard.Take(kPreface, now), FrameVerdict::kFine);
   for (int i = 0; i < 10; ++i) {
-    EXPECT_TRUE(guard.Take(calls, now)) << i;
-    now += core::Duration(1'000 * kMostHeaderCost / kHeaderCostPerSecond);
+    EXPECT_EQ(guard.Take(calls, now), FrameVerdict::kFine) << i;
+    now += core::Duration(1'000 * kHeaderCosts.at_once / kHeaderCosts.in_window);
   }
-  EXPECT_TRUE(guard.Take(calls, now));
+  EXPECT_EQ(guard.Take(calls, now), FrameVerdict::kFine);
   now += core::Duration(10);
-  EXPECT_FALSE(guard.Take(calls, now));
+  EXPECT_EQ(guard.Take(calls, now), FrameVerdict::kHeaders);
   now += core::Duration(100'000);
-  EXPECT_FALSE(guard.Take("", now)) << "what it has dropped is missing for ever";
+  EXPECT_EQ(guard.Take("", now), FrameVerdict::kHeaders)
+      << "what it has dropped is missing for ever";
+}
+
+TEST(FrameGuardTest, EndsWhoCancelsTooMuchWithTheFrameThatIsTooMuch) {
+  const std::string call = Frame(kHeadersFrame, kEndHeaders, 1, "\x82") +
+                           Frame(kResetFrame, 0, 1, std::string("\0\0\0\x08", 4));
+  FrameGuard guard(kCancels, kStart);
+  ASSERT_EQ(guard.Take(kPreface, kStart), FrameVerdict::kFine);
+  for (int i = 0; i < 10; ++i) ASSERT_EQ(guard.Take(call, kStart), FrameVerdict::kFine);
+  core::Duration now = kStart;
+  for (int i = 0; i < 50; ++i) {
+    now += core::Duration(10);
+    ASSERT_EQ(guard.Take(call, now), FrameVerdict::kFine) << "the next is given every 10 ms";
+  }
+  EXPECT_EQ(guard.Take(call, now), FrameVerdict::kCancels);
+  EXPECT_EQ(guard.Take("", now + core::Duration(10'000)), FrameVerdict::kCancels);
 }
 
 TEST(FrameGuardTest, ReadsFramesAsGrpcDoes) {
@@ -139,7 +156,7 @@ TEST(FrameGuardTest, ReadsFramesAsGrpcDoes) {
   const std::string most(kFreeFields, '\x82');
   const auto many = [](uint8_t flags, const std::string& fields) {
     std::string frames = kPreface;
-    for (uint64_t i = 0; i <= kMostHeaderCost / kFieldCost; ++i) {
+    for (uint64_t i = 0; i <= kHeaderCosts.at_once / kFieldCost; ++i) {
       frames += Frame(kHeadersFrame, flags, 1, fields);
     }
     return frames;
@@ -150,11 +167,11 @@ TEST(FrameGuardTest, ReadsFramesAsGrpcDoes) {
   EXPECT_FALSE(IsFine(many(kEndHeaders | 0x08, "\x82" + most)));
   // What is in other frames is none of its business.
   std::string others = kPreface;
-  for (uint8_t type : {0, 2, 3, 4, 5, 6, 7, 8, 10, 255}) {
+  for (uint8_t type : {0, 2, 4, 5, 6, 7, 8, 10, 255}) {
     for (int i = 0; i < 1'000; ++i) others += Frame(type, 0xff, 1, std::string(9'000, '\xbe'));
   }
-  FrameGuard guard(kStart);
-  EXPECT_TRUE(guard.Take(others, kStart));
+  FrameGuard guard(kCancels, kStart);
+  EXPECT_EQ(guard.Take(others, kStart), FrameVerdict::kFine);
 }
 
 TEST(FrameGuardTest, LooksAtNothingThatIsNotHttp2) {

@@ -29,6 +29,16 @@ inline std::string Frame(uint8_t type, uint8_t flags, uint32_t stream, std::stri
 // Of a call of "/any/method".
 inline std::string CallFields() { return "\x83\x86\x04\x0b/any/method\x01\x09localhost"; }
 
+// Calls that are cancelled as soon as they have begun, on streams 1, 3, 5, ...
+inline std::string CancelledCalls(uint32_t count) {
+  std::string frames;
+  for (uint32_t stream = 1; stream < 2 * count; stream += 2) {
+    frames += Frame(kHeadersFrame, kEndHeaders | kEndStream, stream, CallFields()) +
+              Frame(kResetFrame, 0, stream, std::string("\0\0\0\x08", 4));
+  }
+  return frames;
+}
+
 }  // namespace idempotency::service
 
 #endif  // IDEMPOTENCY_TESTS_SERVICE_LISTENER_HTTP2_FRAMES_H_

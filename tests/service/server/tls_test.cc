@@ -106,6 +106,19 @@ TEST(TlsTest, CutsOffAHeaderBlockWithoutAnEnd) {
   EXPECT_TRUE(service.Call(service.Client()).status.ok());
 }
 
+// Here it is seen by what gRPC counts: frames are counted in the clear alone.
+TEST(TlsTest, CutsOffWhoCancelsTooMuch) {
+  SecureService service({});
+  const service::Server& server = *service.fixture().server();
+  RawTlsClient peer(server.port(), TLS1_3_VERSION);
+  ASSERT_EQ(peer.version(), "TLSv1.3");
+  const std::string frames = service::kPreface + service::Frame(service::kSettingsFrame, 0, 0, "") +
+                             service::CancelledCalls(100'000);
+  for (size_t at = 0; at < frames.size() && peer.Send(frames.substr(at, 16'000)); at += 16'000) {
+  }
+  while (server.connections().cut_off == 0) std::this_thread::yield();
+}
+
 TEST(MutualTlsTest, ClientsAreCalledByTheirCertificate) {
   SecureService service({.client_certificates = true});
   const auto call = [&](const std::string& names) {
