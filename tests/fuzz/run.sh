@@ -26,6 +26,7 @@ TEXT
 readonly TARGETS="
 config    20000  300
 duration  350000 10000
+frames    220000 2000
 json      220000 2000
 key       220000 3000
 pipeline  5000   100

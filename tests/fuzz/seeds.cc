@@ -1,5 +1,5 @@
-// Writes what fuzzing begins with where it is no text: stored records and keys, and stories of
-// real requests. What is in corpus/ comes from here.
+// Writes what fuzzing begins with where it is no text: stored records and keys, frames of HTTP/2,
+// and stories of real requests. What is in corpus/ comes from here.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +14,7 @@
 #include "tests/fuzz/steps.h"
 #include "tests/keystore/codec/golden_records.h"
 #include "tests/keystore/codec/record_generator.h"
+#include "tests/service/listener/http2_frames.h"
 #include "tests/service/server/commands.h"
 
 namespace idempotency::fuzz {
@@ -325,6 +326,30 @@ std::vector<Named> Keys() {
   };
 }
 
+// Pieces of seven bytes, twenty times.
+std::string Frames(const std::string& frames) { return "\x06\x13" + frames; }
+
+std::vector<Named> FramesOfPeers() {
+  using service::Frame;
+  const std::string headers = service::CallFields();
+  const std::string long_text = "\x44\x7f\xad\x01" + std::string(300, 'x');
+  const std::string cancelled = service::CancelledCalls(1);
+  return {
+      {"call", Frames(Frame(service::kHeadersFrame, service::kEndHeaders, 1, headers) +
+                      Frame(service::kDataFrame, service::kEndStream, 1, std::string(5, '\0')))},
+      {"cancelled", Frames(cancelled)},
+      {"priority", Frames(Frame(service::kHeadersFrame, service::kEndHeaders | 0x20, 1,
+                                std::string("\x80\0\0\0\x10", 5) + headers))},
+      {"endless", Frames(Frame(service::kHeadersFrame, 0, 1, headers) +
+                         Frame(service::kContinuationFrame, 0, 1, std::string(50, '\x8f')) +
+                         Frame(service::kContinuationFrame, 0, 1, ""))},
+      {"fields", Frames(Frame(service::kHeadersFrame, service::kEndHeaders, 1,
+                              "\x3f\xe1\x1f\x40\x01x\x01y\x10\x01x\x01y\x7f\x05\x01y\xff\x80\x01" +
+                                  long_text))},
+      {"whole", Frames(service::kPreface + cancelled)},
+  };
+}
+
 void Write(const std::filesystem::path& directory, const std::vector<Named>& seeds) {
   std::filesystem::create_directories(directory);
   for (const auto& [name, bytes] : seeds) {
@@ -346,6 +371,7 @@ int main(int argc, char** argv) {
   google::protobuf::SetLogHandler(nullptr);
   const std::filesystem::path directory = argv[1];
   Write(directory / "record", Records());
+  Write(directory / "frames", FramesOfPeers());
   Write(directory / "key", Keys());
   Write(directory / "requests", Requests());
   Write(directory / "pipeline", Pipelines());
