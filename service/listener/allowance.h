@@ -19,6 +19,11 @@ class Allowance {
     core::Duration window{1'000};
   };
 
+  // As good as no bound.
+  static constexpr Size Unbounded() {
+    return {.at_once = UINT32_MAX, .in_window = UINT32_MAX, .window = core::Duration(1'000)};
+  }
+
   Allowance(const Size& size, core::Duration now)
       : size_(size), most_(Scaled(size.at_once)), left_(most_), given_at_(now) {}
 
@@ -35,16 +40,21 @@ class Allowance {
     left_ = std::min(left_, most_);
     return enough;
   }
+  // Besides what time gives.
+  void Give(uint64_t amount) { left_ = std::min(left_ + Scaled(amount), most_); }
 
  private:
+  // More than any window: no sum gets near the end of its type.
+  static constexpr core::Duration kLongest{3'600'000};
+
   // By the window, so that what is given in a moment is not rounded away.
   uint64_t Scaled(uint64_t amount) const {
     return amount * static_cast<uint64_t>(size_.window.count());
   }
   uint64_t Given(core::Duration now) {
-    const int64_t span = std::max<int64_t>((now - given_at_).count(), 0);
+    const core::Duration span = std::clamp(now - given_at_, core::Duration::zero(), kLongest);
     given_at_ = std::max(given_at_, now);
-    return size_.in_window * static_cast<uint64_t>(span);
+    return size_.in_window * static_cast<uint64_t>(span.count());
   }
   bool Take(uint64_t amount) {
     const bool enough = Scaled(amount) <= left_;

@@ -10,6 +10,7 @@ constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 constexpr uint8_t kHeaders = 1;
 constexpr uint8_t kReset = 3;
 constexpr uint8_t kContinuation = 9;
+constexpr uint8_t kEndHeaders = 0x04;
 constexpr uint8_t kHasPriority = 0x20;
 constexpr uint64_t kPriorityBytes = 5;
 
@@ -116,7 +117,9 @@ FrameVerdict FrameGuard::Take(std::string_view bytes, core::Duration now) {
       const uint64_t some = std::min<uint64_t>(payload_left_, bytes.size());
       payload_left_ -= some;
       if (is_headers_) TakePayload(bytes.substr(0, some), now);
+      if (is_reset_) has_error_ |= bytes.substr(0, some).find_first_not_of('\0') != bytes.npos;
       bytes.remove_prefix(some);
+      if (payload_left_ == 0) EndFrame(now);
     } else {
       header_[header_bytes_++] = static_cast<uint8_t>(bytes.front());
       bytes.remove_prefix(1);
@@ -131,23 +134,22 @@ void FrameGuard::BeginFrame(core::Duration now) {
   payload_left_ = (uint64_t{header_[0]} << 16) | (uint64_t{header_[1]} << 8) | header_[2];
   const uint8_t type = header_[3];
   is_headers_ = type == kHeaders || type == kContinuation;
-  if (type == kReset && !cancels_.Spend(1, now)) verdict_ = FrameVerdict::kCancels;
+  is_reset_ = type == kReset;
+  has_error_ = false;
   if (!is_headers_) return;
-  priority_left_ = 0;
-  const uint64_t before = block_bytes_;
+  const uint64_t before = type == kHeaders ? 0 : block_bytes_;
   if (type == kHeaders) {
-    block_bytes_ = 0;
     fields_ = 0;
-    counter_.Begin();
     // That it is padded gRPC does not look at, and takes the padding for fields.
     if ((header_[4] & kHasPriority) != 0) priority_left_ = kPriorityBytes;
-  } else {
-    Pay(kContinuationCost, now);
   }
-  block_bytes_ += kFrameHeaderBytes + payload_left_;
-  if (block_bytes_ > kMaxHeaderBlockBytes) verdict_ = FrameVerdict::kHeaders;
-  const uint64_t paid = type == kHeaders ? kFreeHeaderBytes : std::max(before, kFreeHeaderBytes);
+  block_bytes_ = before + kFrameHeaderBytes + payload_left_;
+  if (block_bytes_ > std::max(kMaxHeaderBlockBytes, 2 * metadata_bytes_)) {
+    verdict_ = FrameVerdict::kHeaders;
+  }
+  const uint64_t paid = std::max(before, metadata_bytes_);
   if (block_bytes_ > paid) Pay(block_bytes_ - paid, now);
+  if (payload_left_ == 0) EndFrame(now);
 }
 
 void FrameGuard::TakePayload(std::string_view bytes, core::Duration now) {
@@ -157,6 +159,26 @@ void FrameGuard::TakePayload(std::string_view bytes, core::Duration now) {
   const uint64_t before = std::max(fields_, kFreeFields);
   fields_ += counter_.Count(bytes);
   if (fields_ > before) Pay((fields_ - before) * kFieldCost, now);
+  if (fields_ > kMaxFields) verdict_ = FrameVerdict::kHeaders;
+}
+
+// A block that ends within a field is an error (RFC 7541, 2.3.2 and 9113, 4.3). gRPC does not
+// always find it, and takes the rest from the next block, whose fields would not be what they are
+// taken for here.
+void FrameGuard::EndFrame(core::Duration now) {
+  const bool ends_block = is_headers_ && (header_[4] & kEndHeaders) != 0;
+  if (ends_block && (priority_left_ > 0 || !counter_.IsBetween())) {
+    verdict_ = FrameVerdict::kHeaders;
+  }
+  if (is_reset_ && !(has_error_ ? cancels_ : quiet_resets_).Spend(1, now)) {
+    verdict_ = FrameVerdict::kCancels;
+  }
+}
+
+void FrameGuard::SetAnswered(uint64_t answered) {
+  if (answered <= answered_) return;
+  quiet_resets_.Give(answered - answered_);
+  answered_ = answered;
 }
 
 void FrameGuard::Pay(uint64_t cost, core::Duration now) {

@@ -23,17 +23,16 @@
 
 namespace idempotency::service {
 
-// The bytes of one header block, those of its frames' own headers included. gRPC refuses the call
-// long before that.
-inline constexpr uint64_t kMaxHeaderBlockBytes = 128 * 1024;
-// So much of each block is free: calls have ten to thirty fields, with what proxies add.
+// So many fields of each header block are free: calls have ten to thirty, with what proxies add.
 inline constexpr uint64_t kFreeFields = 48;
-inline constexpr uint64_t kFreeHeaderBytes = 8 * 1024;
-// What is beyond is taken as what it may cost in memory: each field; each byte; and each
-// CONTINUATION, which nobody needs for headers that are accepted, with as many fields as gRPC takes
-// of a frame.
+// What is beyond is charged as what it may cost in memory: each field, and each byte beyond what
+// the headers of a call may have.
 inline constexpr uint64_t kFieldCost = 350;
-inline constexpr uint64_t kContinuationCost = 64 * 1024;
+// No block has more, however much may be spent: with 4 KiB, as much as the table holds, for each
+// field it stays below what gRPC refuses by itself (transport_limits.cc). The bytes are those of
+// the block's frames, or twice those that the headers of a call may have, where that is more.
+inline constexpr uint64_t kMaxFields = 3'000;
+inline constexpr uint64_t kMaxHeaderBlockBytes = 128 * 1024;
 // Of one connection.
 inline constexpr Allowance::Size kHeaderCosts{
     .at_once = 4 * 1024 * 1024, .in_window = 8 * 1024 * 1024, .window = core::Duration(1'000)};
@@ -41,7 +40,8 @@ inline constexpr Allowance::Size kHeaderCosts{
 // Finds the fields of a header block, whatever pieces it comes in.
 class FieldCounter {
  public:
-  void Begin() { state_ = State::kField; }
+  // Between two fields.
+  bool IsBetween() const { return state_ == State::kField; }
   // How many fields begin in `bytes`, which go on where the last ones ended.
   uint64_t Count(std::string_view bytes);
 
@@ -70,13 +70,28 @@ enum class FrameVerdict : uint8_t {
   kCancels,  // more calls cancelled than allowed
 };
 
+struct FrameLimits {
+  // RST_STREAM frames with an error; and those without, beyond the calls that were answered: so
+  // some clients say that they have taken an answer.
+  Allowance::Size cancels = Allowance::Unbounded();
+  Allowance::Size quiet_resets = Allowance::Unbounded();
+  // Of a call's headers.
+  uint64_t metadata_bytes = 8 * 1024;
+};
+
 // Thread safety: none. `now` is time that only rises, of any origin.
 class FrameGuard {
  public:
   // What comes next is the first byte of a connection. Of one that does not begin as HTTP/2 does
-  // (TLS, or what gRPC ends at once) nothing is looked at. `cancels`: RST_STREAM frames.
-  FrameGuard(const Allowance::Size& cancels, core::Duration now)
-      : header_costs_(kHeaderCosts, now), cancels_(cancels, now) {}
+  // (TLS, or what gRPC ends at once) nothing is looked at.
+  FrameGuard(const FrameLimits& limits, core::Duration now)
+      : metadata_bytes_(limits.metadata_bytes),
+        header_costs_(kHeaderCosts, now),
+        cancels_(limits.cancels, now),
+        quiet_resets_(limits.quiet_resets, now) {}
+
+  // How many calls have been answered so far, as far as is known.
+  void SetAnswered(uint64_t answered);
 
   // What the peer has sent next, in pieces of any size. What is not fine stays so.
   FrameVerdict Take(std::string_view bytes, core::Duration now);
@@ -86,8 +101,10 @@ class FrameGuard {
 
   void BeginFrame(core::Duration now);
   void TakePayload(std::string_view bytes, core::Duration now);
+  void EndFrame(core::Duration now);
   void Pay(uint64_t cost, core::Duration now);
 
+  const uint64_t metadata_bytes_;
   FrameVerdict verdict_ = FrameVerdict::kFine;
   bool is_http2_ = true;
   size_t preface_bytes_ = 0;
@@ -96,6 +113,8 @@ class FrameGuard {
   // Of the frame's payload.
   uint64_t payload_left_ = 0;
   bool is_headers_ = false;
+  bool is_reset_ = false;
+  bool has_error_ = false;  // of a reset
   uint64_t priority_left_ = 0;
   // Of the block.
   uint64_t block_bytes_ = 0;
@@ -103,6 +122,8 @@ class FrameGuard {
   FieldCounter counter_;
   Allowance header_costs_;
   Allowance cancels_;
+  Allowance quiet_resets_;
+  uint64_t answered_ = 0;
 };
 
 }  // namespace idempotency::service

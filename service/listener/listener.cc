@@ -1,6 +1,7 @@
 #include "service/listener/listener.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -33,6 +34,8 @@ constexpr core::Duration kPause{100};
 // hundred it has been seen to read nothing more of some, until the keepalive.
 constexpr core::Duration kMaxHalfClosed{10'000};
 constexpr core::Duration kTellInterval{1'000};
+// Until gRPC has cleared away the calls of a connection that was cut off.
+constexpr core::Duration kTrimDelay{250};
 // RocksDB's open tables (512) and its other files, gRPC's own descriptors, the log.
 constexpr uint64_t kDescriptorsForTheRest = 768;
 
@@ -84,6 +87,7 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(const std::string& addr
                 {"asked_for", limits.max_connections},
                 {"next_step", "raise the limit of open files (ulimit -n, LimitNOFILE)"}});
   }
+  AllowTlsMetadata(within.max_metadata_bytes);
   std::unique_ptr<Listener> listener(new Listener(std::move(*sockets), within, log));
   bool ready = listener->wake_.ok() && listener->reserve_.ok() &&
                Watch(listener->epoll_, listener->wake_.get(), EPOLLIN, kWake);
@@ -153,6 +157,8 @@ void Listener::Run() {
     if (paused_ && now >= paused_until_) ListenTo(true);
     if (now >= next_look_) Look(now);
     if (now >= next_tell_) Tell(now);
+    // Whoever gives back what was taken has gone once the doors are closed.
+    if (trim_at_ && now >= *trim_at_ && !closed_.HasBeenNotified()) GiveMemoryBack();
   }
 }
 
@@ -167,6 +173,7 @@ int Listener::WaitMs(core::Duration now) const {
   core::Duration until = core::Duration::max();
   if (!connections_.empty()) until = next_look_;
   if (paused_) until = std::min(until, paused_until_);
+  if (trim_at_) until = std::min(until, *trim_at_);
   const bool has_news = std::any_of(noted_.begin(), noted_.end(), [](uint64_t n) { return n > 0; });
   if (has_news) until = std::min(until, next_tell_);
   if (until == core::Duration::max()) return -1;
@@ -181,24 +188,16 @@ void Listener::Handle(uint64_t id, uint32_t events, core::Duration now) {
   }
   const auto ended = connections_.find(id);
   if (ended == connections_.end()) return;
+  const bool is_fine = IsFine(&ended->second, now);
   if ((events & (EPOLLHUP | EPOLLERR)) == 0) {
-    ended->second.half_closed = now;
+    if (is_fine) ended->second.half_closed = now;
     return;
   }
   // It has ended, on either side.
-  switch (ended->second.reads->verdict()) {
-    case FrameVerdict::kFine:
-      break;
-    case FrameVerdict::kHeaders:
-      Blame(ended->second, kHeaders, now);
-      break;
-    case FrameVerdict::kCancels:
-      Blame(ended->second, kCancels, now);
-      break;
-  }
-  if (const uint64_t nameless = TakeTlsCutOffs(); nameless > 0) {
-    cut_off_ += nameless;
-    noted_[kHeaders] += nameless;
+  if (const uint64_t over_tls = TakeTlsCutOffs(); over_tls > 0) {
+    cut_off_ += over_tls;
+    noted_[kHeaders] += over_tls;
+    noted_peer_[kHeaders] = "one over TLS";
   }
   peers_.Left(ended->second.address.peer);
   calls_.Forget(ended->second.address.connection);
@@ -262,11 +261,16 @@ void Listener::Take(const UniqueFd& socket, UniqueFd connection, const sockaddr_
     return Refuse(std::move(connection), kNoDescriptor, peer.peer);
   }
   const Allowance::Size cancels = CancelsWithin(limits_);
+  FrameLimits frames{
+      .cancels = cancels, .quiet_resets = cancels, .metadata_bytes = limits_.max_metadata_bytes};
+  // How many were answered is known a little later; on Unix sockets not at all.
+  frames.quiet_resets.at_once += cancels.at_once / 3;
+  if (peer.connection.empty()) frames.quiet_resets = Allowance::Unbounded();
   connections_.emplace(next_id_++,
                        Connection{std::move(duplicate),
                                   std::move(peer),
                                   ConnectionWatch(cancels, MaxCallsFor(limits_.max_streams), now),
-                                  std::make_unique<ReadGuard>(connection.get(), cancels),
+                                  std::make_unique<ReadGuard>(connection.get(), frames),
                                   {}});
   open_ = connections_.size();
   ++accepted_;
@@ -337,6 +341,7 @@ bool Listener::LookAt(Connection* connection, core::Duration now, int* counted) 
     Disconnect(connection->descriptor.get());
     return true;
   }
+  if (!IsFine(connection, now)) return true;
   // On Unix sockets gRPC has one name for all, and the kernel counts no bytes.
   if (connection->address.connection.empty()) return true;
   const std::optional<SocketBytes> bytes = CountBytes(connection->descriptor.get());
@@ -351,6 +356,7 @@ bool Listener::LookAt(Connection* connection, core::Duration now, int* counted) 
   ++*counted;
   // While it shakes hands it has a timeout instead.
   if (!counts) return true;
+  connection->reads->SetAnswered(counts->succeeded);
   switch (connection->watch.Look(*bytes, *counts, now)) {
     case Conduct::kFine:
       break;
@@ -372,14 +378,37 @@ bool Listener::LookAt(Connection* connection, core::Duration now, int* counted) 
 
 void Listener::CutOff(Connection* connection, Trouble trouble, core::Duration now) {
   // Before the peer can see it.
-  Blame(*connection, trouble, now);
+  Blame(connection, trouble, now);
   Disconnect(connection->descriptor.get());
 }
 
-void Listener::Blame(const Connection& connection, Trouble trouble, core::Duration now) {
-  peers_.Misbehaved(connection.address.peer, now);
+void Listener::Blame(Connection* connection, Trouble trouble, core::Duration now) {
+  if (std::exchange(connection->blamed, true)) return;
+  peers_.Misbehaved(connection->address.peer, now);
   ++cut_off_;
-  Note(trouble, connection.address.peer);
+  Note(trouble, connection->address.peer);
+  if (!trim_at_) trim_at_ = now + kTrimDelay;
+}
+
+// malloc keeps for itself what was freed, for each processor, and the next flood may be served on
+// another one.
+void Listener::GiveMemoryBack() {
+  trim_at_.reset();
+  (void)handing_over_->Run([] { malloc_trim(0); });
+}
+
+bool Listener::IsFine(Connection* connection, core::Duration now) {
+  switch (connection->reads->verdict()) {
+    case FrameVerdict::kFine:
+      return true;
+    case FrameVerdict::kHeaders:
+      CutOff(connection, kHeaders, now);
+      return false;
+    case FrameVerdict::kCancels:
+      CutOff(connection, kCancels, now);
+      return false;
+  }
+  return true;
 }
 
 void Listener::Note(Trouble trouble, const std::string& peer) {

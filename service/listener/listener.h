@@ -94,6 +94,8 @@ class Listener {
     std::unique_ptr<ReadGuard> reads;
     // When the peer has said its last; unset: it has not.
     std::optional<core::Duration> half_closed;
+    // Once is enough for what it did.
+    bool blamed = false;
   };
   using Connections = std::map<uint64_t, Connection>;
   // Why something was refused or cut off: what the log calls it.
@@ -134,8 +136,11 @@ class Listener {
   bool LookAt(Connection* connection, core::Duration now, int* counted);
   void CutOff(Connection* connection, Trouble trouble, core::Duration now);
   // The peer's deed is counted, and it is kept out.
-  void Blame(const Connection& connection, Trouble trouble, core::Duration now);
+  void Blame(Connection* connection, Trouble trouble, core::Duration now);
+  // What was found in what it sent. True where that is fine.
+  bool IsFine(Connection* connection, core::Duration now);
   void Note(Trouble trouble, const std::string& peer);
+  void GiveMemoryBack();
   // Tells what was noted: a flood must not fill the log.
   void Tell(core::Duration now);
 
@@ -162,6 +167,8 @@ class Listener {
   core::Duration next_look_{0};
   core::Duration next_tell_{0};
   core::Duration paused_until_{0};
+  // When what a flood has taken is given back to the system.
+  std::optional<core::Duration> trim_at_;
   bool paused_ = false;
   std::array<uint64_t, kTroubles> noted_{};
   std::array<std::string, kTroubles> noted_peer_;

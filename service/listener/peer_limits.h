@@ -34,15 +34,18 @@ struct ConnectionLimits {
   uint32_t max_cancelled_calls = 10'000;
   // Of one connection at once, as it is told.
   uint32_t max_streams = kMaxStreamsPerConnection;
+  // Of all headers of a call together, names and 32 bytes each included.
+  uint32_t max_metadata_bytes = 8 * 1024;
 };
 
 // How many of them may be cancelled at once: gRPC clears a call away long after it has ended, so
 // that each holds 20 KiB for a while. Whoever leaves cancels all that it has open.
 constexpr Allowance::Size CancelsWithin(const ConnectionLimits& limits) {
   const uint32_t most = limits.max_cancelled_calls;
-  return {.at_once = std::min(most, std::max(most / 8, limits.max_streams)),
-          .in_window = most,
-          .window = kCancelWindow};
+  return {
+      .at_once = std::min(most, std::max(most / 8, limits.max_streams + limits.max_streams / 5)),
+      .in_window = most,
+      .window = kCancelWindow};
 }
 
 // A peer whose connection was closed for what it did is kept out for this long, doubled for each

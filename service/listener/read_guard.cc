@@ -39,12 +39,13 @@ uint64_t CookieOf(int descriptor) {
 }  // namespace
 
 struct GuardedConnection {
-  GuardedConnection(int descriptor, const Allowance::Size& cancels)
-      : cookie(CookieOf(descriptor)), frames(cancels, Now()) {}
+  GuardedConnection(int descriptor, const FrameLimits& limits)
+      : cookie(CookieOf(descriptor)), frames(limits, Now()) {}
 
   const uint64_t cookie;
   // Of whoever reads: gRPC has one reader at a time for a connection.
   FrameGuard frames;
+  std::atomic<uint64_t> answered{0};
   std::atomic<FrameVerdict> verdict{FrameVerdict::kFine};
 };
 
@@ -113,6 +114,7 @@ FrameVerdict TakeAll(FrameGuard* frames, const msghdr& message, size_t size) {
 bool MayHave(int descriptor, const msghdr& message, size_t size) {
   const std::shared_ptr<GuardedConnection> connection = TheGuarded().Find(descriptor);
   if (connection == nullptr) return true;
+  connection->frames.SetAnswered(connection->answered);
   const FrameVerdict verdict = TakeAll(&connection->frames, message, size);
   if (verdict == FrameVerdict::kFine) return true;
   // The number may have passed on to another socket, which is none of ours.
@@ -121,14 +123,15 @@ bool MayHave(int descriptor, const msghdr& message, size_t size) {
     return true;
   }
   connection->verdict = verdict;
+  // gRPC forgets an error where it has just read something else. This it finds again, and the
+  // listener is told.
+  shutdown(descriptor, SHUT_RD);
   return false;
 }
 
 // --- TLS -----------------------------------------------------------------------------------------
 
-// What a connection may cancel is its listener's business, which is not known here; calls that were
-// cancelled are counted from outside as well (connection_watch.h).
-constexpr Allowance::Size kNoBound{.at_once = UINT32_MAX, .in_window = UINT32_MAX};
+std::atomic<uint64_t> tls_metadata_bytes{FrameLimits().metadata_bytes};
 
 void FreeFrames(void* /*ssl*/, void* frames, CRYPTO_EX_DATA* /*all*/, int /*index*/, long /*arg*/,
                 void* /*arg*/) {
@@ -150,7 +153,10 @@ bool MayHave(SSL* ssl, std::string_view bytes) {
   auto* frames = static_cast<FrameGuard*>(SSL_get_ex_data(ssl, index));
   if (frames == nullptr) {
     if (!IsGuarded(ssl)) return true;
-    auto made = std::make_unique<FrameGuard>(kNoBound, Now());
+    auto made = std::make_unique<FrameGuard>(
+        // What a connection may cancel is its listener's business, which is not known here;
+        // cancelled calls are counted from outside as well (connection_watch.h).
+        FrameLimits{.metadata_bytes = tls_metadata_bytes}, Now());
     if (SSL_set_ex_data(ssl, index, made.get()) != 1) return false;
     frames = made.release();
   }
@@ -171,15 +177,20 @@ ssize_t ReadMessage(int descriptor, msghdr* message, int flags) {
 
 }  // namespace
 
-ReadGuard::ReadGuard(int descriptor, const Allowance::Size& cancels)
-    : descriptor_(descriptor),
-      connection_(std::make_shared<GuardedConnection>(descriptor, cancels)) {
-  TheGuarded().Add(descriptor_, connection_);
+ReadGuard::ReadGuard(int descriptor, const FrameLimits& limits)
+    : connection_(std::make_shared<GuardedConnection>(descriptor, limits)) {
+  TheGuarded().Add(descriptor, connection_);
 }
 
-ReadGuard::~ReadGuard() { TheGuarded().Remove(descriptor_, connection_); }
-
 FrameVerdict ReadGuard::verdict() const { return connection_->verdict; }
+
+void ReadGuard::SetAnswered(uint64_t answered) { connection_->answered = answered; }
+
+void AllowTlsMetadata(uint64_t bytes) {
+  uint64_t most = tls_metadata_bytes;
+  while (most < bytes && !tls_metadata_bytes.compare_exchange_weak(most, bytes)) {
+  }
+}
 
 uint64_t TakeTlsCutOffs() { return tls_cut_offs.exchange(0); }
 

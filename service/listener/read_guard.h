@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <memory>
 
-#include "service/listener/allowance.h"
 #include "service/listener/frame_guard.h"
 
 namespace idempotency::service {
@@ -24,20 +23,24 @@ struct GuardedConnection;
 // may be on any thread.
 class ReadGuard {
  public:
-  ReadGuard(int descriptor, const Allowance::Size& cancels);
-  // Its descriptor may be closed, and belong to something else already.
-  ~ReadGuard();
+  // It guards until the descriptor's number belongs to another one, also when this has gone: gRPC
+  // may still read what came before the end.
+  ReadGuard(int descriptor, const FrameLimits& limits);
+  ~ReadGuard() = default;
   ReadGuard(const ReadGuard&) = delete;
   ReadGuard& operator=(const ReadGuard&) = delete;
 
   // Whether its peer has sent too much, and nothing more of it is read.
   FrameVerdict verdict() const;
+  // How many of its calls have been answered so far.
+  void SetAnswered(uint64_t answered);
 
  private:
-  const int descriptor_;
   const std::shared_ptr<GuardedConnection> connection_;
 };
 
+// Connections over TLS may have headers as large as the largest that was set.
+void AllowTlsMetadata(uint64_t bytes);
 // How many connections over TLS have been cut off since this was last asked, by anybody.
 uint64_t TakeTlsCutOffs();
 

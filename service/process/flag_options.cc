@@ -13,13 +13,13 @@ ConnectionLimits ConnectionLimitsOf(const Flags& flags) {
   limits.max_connections_per_peer = static_cast<uint32_t>(flags.max_connections_per_peer);
   limits.max_cancelled_calls = static_cast<uint32_t>(flags.max_cancelled_calls);
   limits.max_streams = static_cast<uint32_t>(flags.max_streams_per_connection);
+  limits.max_metadata_bytes = static_cast<uint32_t>(flags.max_metadata_kb) * 1024;
   return limits;
 }
 
 TransportLimits TransportLimitsOf(const Flags& flags) {
   TransportLimits limits;
   limits.max_streams_per_connection = flags.max_streams_per_connection;
-  limits.max_metadata_bytes = flags.max_metadata_kb * 1024;
   limits.handshake_timeout = absl::Seconds(flags.handshake_timeout_s);
   limits.max_connection_idle = absl::Seconds(flags.max_connection_idle_s);
   limits.max_connection_age = absl::Seconds(flags.max_connection_age_s);

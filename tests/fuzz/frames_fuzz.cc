@@ -14,13 +14,13 @@
 namespace idempotency::fuzz {
 namespace {
 
-using service::Allowance;
 using service::FieldCounter;
 using service::FrameGuard;
+using service::FrameLimits;
 using service::FrameVerdict;
 
 constexpr core::Duration kNow{1'000};
-constexpr Allowance::Size kCancels{.at_once = 20, .in_window = 10};
+constexpr FrameLimits kLimits{.cancels = {.at_once = 20, .in_window = 10}};
 
 void CountsAtMostABytePerField(std::string_view bytes, size_t piece) {
   FieldCounter whole;
@@ -33,9 +33,9 @@ void CountsAtMostABytePerField(std::string_view bytes, size_t piece) {
 }
 
 void DoesNotDependOnPieces(const std::string& bytes, size_t piece) {
-  FrameGuard whole(kCancels, kNow);
+  FrameGuard whole(kLimits, kNow);
   const FrameVerdict verdict = whole.Take(bytes, kNow);
-  FrameGuard guard(kCancels, kNow);
+  FrameGuard guard(kLimits, kNow);
   FrameVerdict last = FrameVerdict::kFine;
   for (size_t at = 0; at < bytes.size(); at += piece) {
     const FrameVerdict next = guard.Take(std::string_view(bytes).substr(at, piece), kNow);

@@ -129,6 +129,15 @@ uint64_t RapidReset(const Scene& scene) {
   });
 }
 
+// As if each had been answered, so that their frames are not counted.
+uint64_t RapidResetWithoutAnError(const Scene& scene) {
+  const std::string headers = CallHeaders("Reserve");
+  return Pour(scene, Preface(), true, [&](uint32_t stream) {
+    return Frame(kHeaders, kEndHeaders | kEndStream, stream, headers) +
+           Frame(kRstStream, 0, stream, std::string(4, '\0'));
+  });
+}
+
 uint64_t RapidResetOfCalls(const Scene& scene) {
   return Pour(scene, Preface(), true,
               [&](uint32_t stream) { return Call(stream, "Reserve", "") + Cancel(stream); });
@@ -309,6 +318,7 @@ const std::vector<Attack>& Attacks() {
       {"slow_headers", "48 connections that send headers byte by byte", &SlowHeaders},
       {"half_closed", "calls on connections that are closed for sending at once", &HalfClosed},
       {"rapid_reset", "headers and their cancellation", &RapidReset},
+      {"rapid_reset_no_error", "headers and a reset that is none", &RapidResetWithoutAnError},
       {"rapid_reset_calls", "calls and their cancellation", &RapidResetOfCalls},
       {"rapid_reset_unknown", "calls of no method, and their cancellation", &ResetOfUnknownMethods},
       {"settings", "settings, without reading what answers them", &SettingsFlood},

@@ -27,7 +27,12 @@ inline std::string Frame(uint8_t type, uint8_t flags, uint32_t stream, std::stri
 }
 
 // Of a call of "/any/method".
-inline std::string CallFields() { return "\x83\x86\x04\x0b/any/method\x01\x09localhost"; }
+inline std::string CallFields() {
+  return "\x83\x86\x04\x0b/any/method\x01\x09localhost"
+         "\x10\x02te\x08trailers\x10\x0c"
+         "content-type\x10"
+         "application/grpc";
+}
 
 // Calls that are cancelled as soon as they have begun, on streams 1, 3, 5, ...
 inline std::string CancelledCalls(uint32_t count) {

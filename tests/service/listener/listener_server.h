@@ -7,7 +7,9 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -31,6 +33,7 @@ class EchoPeer final : public grpc::CallbackGenericService {
 
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override {
+    ++begun_;
     class Reactor final : public grpc::ServerGenericBidiReactor {
      public:
       Reactor(grpc::GenericCallbackServerContext* context, bool reads) {
@@ -55,8 +58,11 @@ class EchoPeer final : public grpc::CallbackGenericService {
     return new Reactor(context, reads_);
   }
 
+  uint64_t begun() const { return begun_; }
+
  private:
   const bool reads_;
+  std::atomic<uint64_t> begun_{0};
 };
 
 class ListenerServer {
@@ -81,6 +87,8 @@ class ListenerServer {
 
   Listener* listener() { return listener_.get(); }
   int port() const { return listener_->port(); }
+  // Calls that have come to the service.
+  uint64_t begun() const { return service_.begun(); }
 
  private:
   Log log_;
