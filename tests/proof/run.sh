@@ -58,6 +58,8 @@ network_control     $BIN/idempotency_network --seed=$seed --control
 network_etcd        $BIN/idempotency_network --engine=etcd --seed=$seed --floor=10000
 network_postgres    $BIN/idempotency_network --engine=postgres --seed=$seed --floor=10000
 large_answers       $BIN/idempotency_large_answers --floor=300
+hostile     $BIN/idempotency_hostile --seed=$seed
+hostile_control     $BIN/idempotency_hostile --control
 overload    $BIN/idempotency_overload --seed=$seed --floor=3
 soak        $BIN/idempotency_soak --seed=$seed --floor=20
 model       tests/proof/spin/check.sh
@@ -70,8 +72,6 @@ by_name() {
 etcd_kills_in_time  $BIN/idempotency_etcd_kills --seed=$seed --floor=20
 postgres_failovers_control $BIN/idempotency_postgres_failovers --seed=$seed --control
 large_answers_control $BIN/idempotency_large_answers --floor=50 --control
-hostile     $BIN/idempotency_hostile --seed=$seed
-hostile_control     $BIN/idempotency_hostile --control
 overload_control    $BIN/idempotency_overload --control
 soak_control        $BIN/idempotency_soak --control --seconds=30
 TEXT
