@@ -126,7 +126,7 @@ constexpr Row kRows[] = {
      "again is kept out, as for cancelled calls."},
     {"max_metadata_kb", &Flags::max_metadata_kb,
      "Size in KiB of all headers of a call, tokens among them. A call with more is refused, and a\n"
-     "connection with far more than that, time and again, is reset."},
+     "connection with far more, or with more time and again, is reset."},
     {"handshake_timeout_s", &Flags::handshake_timeout_s,
      "Seconds for TLS and HTTP/2 to be set up on a connection."},
     {"max_connection_idle_s", &Flags::max_connection_idle_s,

@@ -135,7 +135,7 @@ absl::Status Server::StartListening() {
   const AccessPolicy* const access = parts_.access != nullptr ? parts_.access : &ruled_access_;
   desk_ = std::make_unique<FrontDesk>(store_.get(), parts_.clock, parts_.config, access, &activity_,
                                       parts_.authenticator, parts_.audit, options_.transfer,
-                                      retirement_.get(), options_.connections.max_metadata_bytes);
+                                      retirement_.get());
   service_ = MakeIdempotencyService(desk_.get(), &pipelines_);
   admin_service_ = MakeAdminService(desk_.get(), worker_.get());
   backup_service_ = MakeBackupService(desk_.get(), backups_.get(), worker_.get());

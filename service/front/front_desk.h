@@ -10,7 +10,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -80,8 +79,7 @@ class FrontDesk {
   FrontDesk(keystore::KeyStore* store, keystore::Clock* clock, const ConfigHolder* config,
             const AccessPolicy* access, Activity* activity,
             const Authenticator* authenticator = nullptr, AuditLog* audit = nullptr,
-            TransferMode transfer = TransferMode::kOff, const RetirementWatch* retirement = nullptr,
-            size_t max_metadata_bytes = std::numeric_limits<size_t>::max())
+            TransferMode transfer = TransferMode::kOff, const RetirementWatch* retirement = nullptr)
       : store_(store),
         clock_(clock),
         config_(config),
@@ -90,11 +88,7 @@ class FrontDesk {
         authenticator_(authenticator),
         audit_(audit),
         transfer_(transfer),
-        retirement_(retirement),
-        max_metadata_bytes_(max_metadata_bytes) {}
-
-  // Of all headers of a call together, names and 32 bytes each included.
-  size_t max_metadata_bytes() const { return max_metadata_bytes_; }
+        retirement_(retirement) {}
 
   // Whether callers have to prove who they are, so that there is something to identify.
   bool identifies() const { return authenticator_ != nullptr && authenticator_->required(); }
@@ -205,7 +199,6 @@ class FrontDesk {
   AuditLog* const audit_;
   const TransferMode transfer_;
   const RetirementWatch* const retirement_;
-  const size_t max_metadata_bytes_;
   mutable keystore::Outstanding calls_;
   mutable HeldAnswers held_answers_;
 };

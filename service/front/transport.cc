@@ -99,16 +99,6 @@ bool IsEncrypted(const grpc::AuthContext& proven) {
   return !types.empty() && types.front() == GRPC_SSL_TRANSPORT_SECURITY_TYPE;
 }
 
-// As RFC 9113 counts them (6.5.2, SETTINGS_MAX_HEADER_LIST_SIZE), but for those that are gRPC's
-// own.
-size_t MetadataBytes(const grpc::CallbackServerContext& context) {
-  size_t bytes = 0;
-  for (const auto& [name, value] : context.client_metadata()) {
-    bytes += name.size() + value.size() + 32;
-  }
-  return bytes;
-}
-
 // Where it is sent more than once, it says nothing.
 TraceContext TraceOf(const grpc::CallbackServerContext& context) {
   const auto [first, end] = context.client_metadata().equal_range(kTraceparent);
@@ -139,14 +129,6 @@ bool IsLocalPeer(std::string_view peer) {
 
 std::optional<Failure> IdentifyCaller(const grpc::CallbackServerContext& context,
                                       const FrontDesk& desk, Verb verb, Caller* caller) {
-  if (const size_t bytes = MetadataBytes(context); bytes > desk.max_metadata_bytes()) {
-    return Failure{core::Reason::kInvalidField,
-                   {},
-                   absl::StrCat("The headers of the call take ", bytes, " bytes, and may take ",
-                                desk.max_metadata_bytes(),
-                                "; send fewer or shorter ones, or raise --max_metadata_kb."),
-                   std::nullopt};
-  }
   *caller = CallerOf(context);
   if (!desk.identifies()) return std::nullopt;
   const std::shared_ptr<const grpc::AuthContext> proven = context.auth_context();

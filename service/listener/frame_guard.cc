@@ -117,7 +117,6 @@ FrameVerdict FrameGuard::Take(std::string_view bytes, core::Duration now) {
       const uint64_t some = std::min<uint64_t>(payload_left_, bytes.size());
       payload_left_ -= some;
       if (is_headers_) TakePayload(bytes.substr(0, some), now);
-      if (is_reset_) has_error_ |= bytes.substr(0, some).find_first_not_of('\0') != bytes.npos;
       bytes.remove_prefix(some);
       if (payload_left_ == 0) EndFrame(now);
     } else {
@@ -135,7 +134,6 @@ void FrameGuard::BeginFrame(core::Duration now) {
   const uint8_t type = header_[3];
   is_headers_ = type == kHeaders || type == kContinuation;
   is_reset_ = type == kReset;
-  has_error_ = false;
   if (!is_headers_) return;
   const uint64_t before = type == kHeaders ? 0 : block_bytes_;
   if (type == kHeaders) {
@@ -144,9 +142,7 @@ void FrameGuard::BeginFrame(core::Duration now) {
     if ((header_[4] & kHasPriority) != 0) priority_left_ = kPriorityBytes;
   }
   block_bytes_ = before + kFrameHeaderBytes + payload_left_;
-  if (block_bytes_ > std::max(kMaxHeaderBlockBytes, 2 * metadata_bytes_)) {
-    verdict_ = FrameVerdict::kHeaders;
-  }
+  if (block_bytes_ > MaxBlockBytes(metadata_bytes_)) Condemn(FrameVerdict::kHeaders);
   const uint64_t paid = std::max(before, metadata_bytes_);
   if (block_bytes_ > paid) Pay(block_bytes_ - paid, now);
   if (payload_left_ == 0) EndFrame(now);
@@ -156,33 +152,40 @@ void FrameGuard::TakePayload(std::string_view bytes, core::Duration now) {
   const uint64_t priority = std::min<uint64_t>(priority_left_, bytes.size());
   priority_left_ -= priority;
   bytes.remove_prefix(priority);
-  const uint64_t before = std::max(fields_, kFreeFields);
+  const uint64_t most = MaxFields(metadata_bytes_);
+  const uint64_t before = std::max(fields_, FreeFields(metadata_bytes_));
   fields_ += counter_.Count(bytes);
-  if (fields_ > before) Pay((fields_ - before) * kFieldCost, now);
-  if (fields_ > kMaxFields) verdict_ = FrameVerdict::kHeaders;
+  // As if they had come one by one.
+  if (const uint64_t after = std::min(fields_, most); after > before) {
+    Pay((after - before) * kFieldCost, now);
+  }
+  if (fields_ > most) Condemn(FrameVerdict::kHeaders);
 }
 
-// A block that ends within a field is an error (RFC 7541, 2.3.2 and 9113, 4.3). gRPC does not
-// always find it, and takes the rest from the next block, whose fields would not be what they are
+// A block that ends within a field is an error (RFC 7541, 2.3.2 and 9113, 4.3), and so is a
+// priority that is not whole in its frame (6.2). gRPC does not find either where it skips the
+// block, and takes the rest for the beginning of what comes next, which would not be what it is
 // taken for here.
 void FrameGuard::EndFrame(core::Duration now) {
   const bool ends_block = is_headers_ && (header_[4] & kEndHeaders) != 0;
-  if (ends_block && (priority_left_ > 0 || !counter_.IsBetween())) {
-    verdict_ = FrameVerdict::kHeaders;
+  if (priority_left_ > 0 || (ends_block && !counter_.IsBetween())) {
+    Condemn(FrameVerdict::kHeaders);
   }
-  if (is_reset_ && !(has_error_ ? cancels_ : quiet_resets_).Spend(1, now)) {
-    verdict_ = FrameVerdict::kCancels;
-  }
+  if (is_reset_ && !cancels_.Spend(1, now)) Condemn(FrameVerdict::kCancels);
 }
 
 void FrameGuard::SetAnswered(uint64_t answered) {
   if (answered <= answered_) return;
-  quiet_resets_.Give(answered - answered_);
+  cancels_.Give(answered - answered_);
   answered_ = answered;
 }
 
+void FrameGuard::Condemn(FrameVerdict verdict) {
+  if (verdict_ == FrameVerdict::kFine) verdict_ = verdict;
+}
+
 void FrameGuard::Pay(uint64_t cost, core::Duration now) {
-  if (!header_costs_.Spend(cost, now)) verdict_ = FrameVerdict::kHeaders;
+  if (!header_costs_.Spend(cost, now)) Condemn(FrameVerdict::kHeaders);
 }
 
 }  // namespace idempotency::service

@@ -13,6 +13,7 @@
 #ifndef IDEMPOTENCY_SERVICE_LISTENER_FRAME_GUARD_H_
 #define IDEMPOTENCY_SERVICE_LISTENER_FRAME_GUARD_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -23,16 +24,22 @@
 
 namespace idempotency::service {
 
-// So many fields of each header block are free: calls have ten to thirty, with what proxies add.
-inline constexpr uint64_t kFreeFields = 48;
-// What is beyond is charged as what it may cost in memory: each field, and each byte beyond what
-// the headers of a call may have.
+// Each field of a header block beyond those that are free is charged as what it may cost in memory,
+// and so is each byte beyond what the headers of a call may have. Calls have ten to thirty fields,
+// with what proxies add.
 inline constexpr uint64_t kFieldCost = 350;
-// No block has more, however much may be spent: with 4 KiB, as much as the table holds, for each
-// field it stays below what gRPC refuses by itself (transport_limits.cc). The bytes are those of
-// the block's frames, or twice those that the headers of a call may have, where that is more.
-inline constexpr uint64_t kMaxFields = 3'000;
-inline constexpr uint64_t kMaxHeaderBlockBytes = 128 * 1024;
+constexpr uint64_t FreeFields(uint64_t metadata_bytes) {
+  return std::max<uint64_t>(48, metadata_bytes / 170);
+}
+// More fields than this are beyond what the headers of a call may have, however short each is,
+// since each counts for 32 bytes (RFC 9113, 6.5.2). gRPC ends the connection of a peer that has
+// said that it knows the limit, and holds nobody else to it.
+constexpr uint64_t MaxFields(uint64_t metadata_bytes) { return metadata_bytes / 32; }
+// The bytes of a block's frames. Headers that are too long by mistake are shorter: their client is
+// to be told, and not kept out.
+constexpr uint64_t MaxBlockBytes(uint64_t metadata_bytes) {
+  return std::max<uint64_t>(128 * 1024, 2 * metadata_bytes);
+}
 // Of one connection.
 inline constexpr Allowance::Size kHeaderCosts{
     .at_once = 4 * 1024 * 1024, .in_window = 8 * 1024 * 1024, .window = core::Duration(1'000)};
@@ -71,10 +78,8 @@ enum class FrameVerdict : uint8_t {
 };
 
 struct FrameLimits {
-  // RST_STREAM frames with an error; and those without, beyond the calls that were answered: so
-  // some clients say that they have taken an answer.
+  // RST_STREAM frames, beyond the calls that were answered: some clients reset those, too.
   Allowance::Size cancels = Allowance::Unbounded();
-  Allowance::Size quiet_resets = Allowance::Unbounded();
   // Of a call's headers.
   uint64_t metadata_bytes = 8 * 1024;
 };
@@ -87,8 +92,7 @@ class FrameGuard {
   FrameGuard(const FrameLimits& limits, core::Duration now)
       : metadata_bytes_(limits.metadata_bytes),
         header_costs_(kHeaderCosts, now),
-        cancels_(limits.cancels, now),
-        quiet_resets_(limits.quiet_resets, now) {}
+        cancels_(limits.cancels, now) {}
 
   // How many calls have been answered so far, as far as is known.
   void SetAnswered(uint64_t answered);
@@ -103,6 +107,8 @@ class FrameGuard {
   void TakePayload(std::string_view bytes, core::Duration now);
   void EndFrame(core::Duration now);
   void Pay(uint64_t cost, core::Duration now);
+  // The first verdict stands.
+  void Condemn(FrameVerdict verdict);
 
   const uint64_t metadata_bytes_;
   FrameVerdict verdict_ = FrameVerdict::kFine;
@@ -114,7 +120,6 @@ class FrameGuard {
   uint64_t payload_left_ = 0;
   bool is_headers_ = false;
   bool is_reset_ = false;
-  bool has_error_ = false;  // of a reset
   uint64_t priority_left_ = 0;
   // Of the block.
   uint64_t block_bytes_ = 0;
@@ -122,7 +127,6 @@ class FrameGuard {
   FieldCounter counter_;
   Allowance header_costs_;
   Allowance cancels_;
-  Allowance quiet_resets_;
   uint64_t answered_ = 0;
 };
 

@@ -36,6 +36,8 @@ constexpr core::Duration kMaxHalfClosed{10'000};
 constexpr core::Duration kTellInterval{1'000};
 // Until gRPC has cleared away the calls of a connection that was cut off.
 constexpr core::Duration kTrimDelay{250};
+// It takes a while, and holds up who is connecting.
+constexpr core::Duration kTrimInterval{1'000};
 // RocksDB's open tables (512) and its other files, gRPC's own descriptors, the log.
 constexpr uint64_t kDescriptorsForTheRest = 768;
 
@@ -198,6 +200,7 @@ void Listener::Handle(uint64_t id, uint32_t events, core::Duration now) {
     cut_off_ += over_tls;
     noted_[kHeaders] += over_tls;
     noted_peer_[kHeaders] = "one over TLS";
+    TrimSoon(now);
   }
   peers_.Left(ended->second.address.peer);
   calls_.Forget(ended->second.address.connection);
@@ -261,11 +264,9 @@ void Listener::Take(const UniqueFd& socket, UniqueFd connection, const sockaddr_
     return Refuse(std::move(connection), kNoDescriptor, peer.peer);
   }
   const Allowance::Size cancels = CancelsWithin(limits_);
-  FrameLimits frames{
-      .cancels = cancels, .quiet_resets = cancels, .metadata_bytes = limits_.max_metadata_bytes};
-  // How many were answered is known a little later; on Unix sockets not at all.
-  frames.quiet_resets.at_once += cancels.at_once / 3;
-  if (peer.connection.empty()) frames.quiet_resets = Allowance::Unbounded();
+  FrameLimits frames{.cancels = cancels, .metadata_bytes = limits_.max_metadata_bytes};
+  // On Unix sockets it is not known how many calls were answered.
+  if (peer.connection.empty()) frames.cancels = Allowance::Unbounded();
   connections_.emplace(next_id_++,
                        Connection{std::move(duplicate),
                                   std::move(peer),
@@ -387,12 +388,17 @@ void Listener::Blame(Connection* connection, Trouble trouble, core::Duration now
   peers_.Misbehaved(connection->address.peer, now);
   ++cut_off_;
   Note(trouble, connection->address.peer);
-  if (!trim_at_) trim_at_ = now + kTrimDelay;
+  TrimSoon(now);
+}
+
+void Listener::TrimSoon(core::Duration now) {
+  if (!trim_at_) trim_at_ = std::max(now + kTrimDelay, trimmed_at_ + kTrimInterval);
 }
 
 // malloc keeps for itself what was freed, for each processor, and the next flood may be served on
 // another one.
 void Listener::GiveMemoryBack() {
+  trimmed_at_ = *trim_at_;
   trim_at_.reset();
   (void)handing_over_->Run([] { malloc_trim(0); });
 }

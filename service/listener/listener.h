@@ -140,6 +140,7 @@ class Listener {
   // What was found in what it sent. True where that is fine.
   bool IsFine(Connection* connection, core::Duration now);
   void Note(Trouble trouble, const std::string& peer);
+  void TrimSoon(core::Duration now);
   void GiveMemoryBack();
   // Tells what was noted: a flood must not fill the log.
   void Tell(core::Duration now);
@@ -169,6 +170,7 @@ class Listener {
   core::Duration paused_until_{0};
   // When what a flood has taken is given back to the system.
   std::optional<core::Duration> trim_at_;
+  core::Duration trimmed_at_{0};
   bool paused_ = false;
   std::array<uint64_t, kTroubles> noted_{};
   std::array<std::string, kTroubles> noted_peer_;

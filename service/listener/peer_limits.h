@@ -34,7 +34,7 @@ struct ConnectionLimits {
   uint32_t max_cancelled_calls = 10'000;
   // Of one connection at once, as it is told.
   uint32_t max_streams = kMaxStreamsPerConnection;
-  // Of all headers of a call together, names and 32 bytes each included.
+  // Of all headers of a call together, as TransportLimits says.
   uint32_t max_metadata_bytes = 8 * 1024;
 };
 

@@ -110,6 +110,14 @@ FrameVerdict TakeAll(FrameGuard* frames, const msghdr& message, size_t size) {
   return verdict;
 }
 
+void Forget(int descriptor) {
+  const int error = errno;
+  if (const auto connection = TheGuarded().Find(descriptor)) {
+    TheGuarded().Remove(descriptor, connection);
+  }
+  errno = error;
+}
+
 // False: the peer has sent too much.
 bool MayHave(int descriptor, const msghdr& message, size_t size) {
   const std::shared_ptr<GuardedConnection> connection = TheGuarded().Find(descriptor);
@@ -138,21 +146,13 @@ void FreeFrames(void* /*ssl*/, void* frames, CRYPTO_EX_DATA* /*all*/, int /*inde
   delete static_cast<FrameGuard*>(frames);
 }
 
-// A connection of gRPC's server, which speaks HTTP/2.
-bool IsGuarded(const SSL* ssl) {
-  const unsigned char* protocol = nullptr;
-  unsigned int size = 0;
-  if (SSL_is_server(ssl) == 0) return false;
-  SSL_get0_alpn_selected(ssl, &protocol, &size);
-  return std::string_view(reinterpret_cast<const char*>(protocol), size) == "h2";
-}
-
 // False: the peer has sent too much.
 bool MayHave(SSL* ssl, std::string_view bytes) {
   static const int index = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, &FreeFrames);
   auto* frames = static_cast<FrameGuard*>(SSL_get_ex_data(ssl, index));
   if (frames == nullptr) {
-    if (!IsGuarded(ssl)) return true;
+    // Whatever was agreed on: what does not begin as HTTP/2 does is not looked at.
+    if (SSL_is_server(ssl) == 0) return true;
     auto made = std::make_unique<FrameGuard>(
         // What a connection may cancel is its listener's business, which is not known here;
         // cancelled calls are counted from outside as well (connection_watch.h).
@@ -200,8 +200,11 @@ uint64_t TakeTlsCutOffs() { return tls_cut_offs.exchange(0); }
 
 extern "C" ssize_t recvmsg(int descriptor, msghdr* message, int flags) {
   const ssize_t size = idempotency::service::ReadMessage(descriptor, message, flags);
-  if (size <= 0 || (flags & (MSG_PEEK | MSG_ERRQUEUE)) != 0 ||
-      idempotency::service::MayHave(descriptor, *message, static_cast<size_t>(size))) {
+  if ((flags & (MSG_PEEK | MSG_ERRQUEUE)) != 0) return size;
+  // It has ended, and its number may soon be another's.
+  const bool has_ended = size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR);
+  if (has_ended) idempotency::service::Forget(descriptor);
+  if (size <= 0 || idempotency::service::MayHave(descriptor, *message, static_cast<size_t>(size))) {
     return size;
   }
   errno = ECONNRESET;

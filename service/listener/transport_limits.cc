@@ -14,11 +14,6 @@ constexpr size_t kTransportMemoryBytes = size_t{512} * 1024 * 1024;
 // Taken from a connection at once. Every call in it is begun before anything else is done for that
 // connection, and a call may be 24 bytes and take 20 KiB: 13 MiB. gRPC would take 4 MiB at once.
 constexpr int kMaxReadBytes = 16 * 1024;
-// So much that gRPC never refuses headers for their size: it drops what it has read of them then,
-// its table of headers is not the client's any more, and what the next calls send is taken for
-// something else (CVE-2023-32731). FrameGuard lets less through, and IdentifyCaller refuses what is
-// too much.
-constexpr int kMaxMetadataBytes = 16 * 1024 * 1024;
 // For the answer to a keepalive.
 constexpr absl::Duration kKeepaliveTimeout = absl::Seconds(20);
 // Pings that come too soon before the connection is closed.
@@ -34,7 +29,7 @@ void SetTransportLimits(const TransportLimits& limits, grpc::ServerBuilder* buil
   builder->SetMaxReceiveMessageSize(static_cast<int>(core::kMaxReceiveMessageBytes));
   builder->SetMaxSendMessageSize(static_cast<int>(core::kMaxSendMessageBytes));
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits.max_streams_per_connection);
-  builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+  builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, limits.max_metadata_bytes);
   builder->AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kMaxReadBytes);
   // Windows stay small, so that little is left unfinished. Over long distances the receive buffer
   // (listen_sockets.cc) bounds what is on its way all the same.

@@ -340,6 +340,9 @@ std::vector<Named> FramesOfPeers() {
       {"cancelled", Frames(cancelled)},
       {"priority", Frames(Frame(service::kHeadersFrame, service::kEndHeaders | 0x20, 1,
                                 std::string("\x80\0\0\0\x10", 5) + headers))},
+      {"half_a_priority", Frames(Frame(service::kHeadersFrame, 0x20, 1, "\x83\x86") +
+                                 Frame(service::kContinuationFrame, service::kEndHeaders, 1,
+                                       std::string("\x84\0\6\0\1a\1b", 8)))},
       {"endless", Frames(Frame(service::kHeadersFrame, 0, 1, headers) +
                          Frame(service::kContinuationFrame, 0, 1, std::string(50, '\x8f')) +
                          Frame(service::kContinuationFrame, 0, 1, ""))},

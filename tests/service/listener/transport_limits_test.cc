@@ -49,11 +49,14 @@ TEST(TransportLimitsTest, EndsConnectionsThatDoNotShakeHands) {
   AwaitTrue([&] { return server.listener()->counts().open == 0; });
 }
 
-TEST(TransportLimitsTest, TellsHowManyStreamsThereMayBe) {
-  ListenerServer server("127.0.0.1:0", {}, {.max_streams_per_connection = 77});
-  const UniqueFd peer = RawConnection(server.port(), 2);
-  Send(peer, kPreface);
-  EXPECT_EQ(SettingOf(peer, 3), 77U);
+TEST(TransportLimitsTest, TellsHowManyStreamsAndHeadersThereMayBe) {
+  ListenerServer server("127.0.0.1:0", {},
+                        {.max_streams_per_connection = 77, .max_metadata_bytes = 12'345});
+  for (const auto& [setting, value] : {std::pair(3, 77U), std::pair(6, 12'345U)}) {
+    const UniqueFd peer = RawConnection(server.port(), 2);
+    Send(peer, kPreface);
+    EXPECT_EQ(SettingOf(peer, static_cast<uint16_t>(setting)), value);
+  }
 }
 
 TEST(TransportLimitsTest, EndsConnectionsThatAreIdle) {
@@ -95,6 +98,14 @@ TEST(TransportLimitsTest, EndsConnectionsThatPingTooOften) {
   const std::string ping = std::string("\0\0\x08\x06\0\0\0\0\0", 9) + "12345678";
   for (int i = 0; i < 10; ++i) Send(peer, ping);
   EXPECT_TRUE(IsEnded(peer));
+}
+
+TEST(TransportLimitsTest, RefusesHeadersThatAreTooLarge) {
+  ListenerServer server("127.0.0.1:0", {}, {.max_metadata_bytes = 4'096});
+  const auto channel = Connect(Target(server.port()));
+  EXPECT_THAT(Call(channel, std::string(2'000, 'x')), StartsWith("ipv4:"));
+  // gRPC may end the connection as well.
+  EXPECT_THAT(Call(channel, std::string(5'000, 'x')), StartsWith("error: "));
 }
 
 }  // namespace

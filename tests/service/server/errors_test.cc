@@ -350,28 +350,5 @@ TEST(ErrorsTest, NeverRepeatWhatWasSent) {
   EXPECT_EQ(refused.status.error_details().find("sekret"), std::string::npos);
 }
 
-// By the service, and not by gRPC, whose refusal spoils the connection for the calls that follow.
-TEST(ErrorsTest, HeadersThatAreTooLargeAreRefusedAndTheNextCallGoesThrough) {
-  ServiceFixture service;
-  const auto channel = service.NewChannel();
-  const auto reserve_with = [&](size_t size) {
-    grpc::ClientContext context;
-    context.AddMetadata("x-padding", std::string(size, 'x'));
-    v1::ReserveResponse response;
-    const grpc::Status status =
-        Api(channel).Reserve(&context, Reserve("k", std::to_string(size)), &response);
-    return Summarise(ReadResult(status, context, response));
-  };
-  for (const size_t size : {9'000, 60'000}) {
-    const Refused refused = reserve_with(size);
-    EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-    EXPECT_EQ(refused.reason, "INVALID_FIELD");
-    EXPECT_NE(refused.status.error_message().find("8192; send fewer or shorter ones"),
-              std::string::npos)
-        << refused.status.error_message();
-    EXPECT_TRUE(reserve_with(7'000).status.ok());
-  }
-}
-
 }  // namespace
 }  // namespace idempotency::testing
