@@ -32,9 +32,11 @@ constexpr uint64_t FreeFields(uint64_t metadata_bytes) {
   return std::max<uint64_t>(48, metadata_bytes / 170);
 }
 // More fields than this are beyond what the headers of a call may have, however short each is,
-// since each counts for 32 bytes (RFC 9113, 6.5.2). gRPC ends the connection of a peer that has
-// said that it knows the limit, and holds nobody else to it.
-constexpr uint64_t MaxFields(uint64_t metadata_bytes) { return metadata_bytes / 32; }
+// since each counts for 32 bytes (RFC 9113, 6.5.2), or far more than any call has. gRPC ends the
+// connection of a peer that has said that it knows the limit, and holds nobody else to it.
+constexpr uint64_t MaxFields(uint64_t metadata_bytes) {
+  return std::max<uint64_t>(256, metadata_bytes / 32);
+}
 // The bytes of a block's frames. Headers that are too long by mistake are shorter: their client is
 // to be told, and not kept out.
 constexpr uint64_t MaxBlockBytes(uint64_t metadata_bytes) {

@@ -90,6 +90,12 @@ TEST(FrameGuardTest, EndsAHeaderBlockOfFieldsOfTheTableBeforeItTakesMemory) {
       FrameVerdict::kHeaders);
 }
 
+TEST(FrameGuardTest, ASmallLimitOfHeadersCutsOffNobodyWhoPassesItByALittle) {
+  const FrameLimits small{.metadata_bytes = 1024};
+  FrameGuard guard(small, kStart);
+  EXPECT_EQ(guard.Take(Calls(1, std::string(100, '\x82')), kStart), FrameVerdict::kFine);
+}
+
 TEST(FrameGuardTest, EndsCallsOfManyFields) {
   const std::string fields(200, '\xbe');
   const int most = kHeaderCosts.at_once / ((200 - kFreeFields) * kFieldCost);
