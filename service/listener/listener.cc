@@ -378,17 +378,14 @@ bool Listener::LookAt(Connection* connection, core::Duration now, int* counted) 
 }
 
 void Listener::CutOff(Connection* connection, Trouble trouble, core::Duration now) {
-  // Before the peer can see it.
-  Blame(connection, trouble, now);
+  if (!std::exchange(connection->blamed, true)) {
+    // Before the peer can see it.
+    peers_.Misbehaved(connection->address.peer, now);
+    ++cut_off_;
+    Note(trouble, connection->address.peer);
+    TrimSoon(now);
+  }
   Disconnect(connection->descriptor.get());
-}
-
-void Listener::Blame(Connection* connection, Trouble trouble, core::Duration now) {
-  if (std::exchange(connection->blamed, true)) return;
-  peers_.Misbehaved(connection->address.peer, now);
-  ++cut_off_;
-  Note(trouble, connection->address.peer);
-  TrimSoon(now);
 }
 
 void Listener::TrimSoon(core::Duration now) {

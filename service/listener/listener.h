@@ -135,8 +135,6 @@ class Listener {
   // False where too much was asked of gRPC already.
   bool LookAt(Connection* connection, core::Duration now, int* counted);
   void CutOff(Connection* connection, Trouble trouble, core::Duration now);
-  // The peer's deed is counted, and it is kept out.
-  void Blame(Connection* connection, Trouble trouble, core::Duration now);
   // What was found in what it sent. True where that is fine.
   bool IsFine(Connection* connection, core::Duration now);
   void Note(Trouble trouble, const std::string& peer);

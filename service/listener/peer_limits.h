@@ -39,7 +39,8 @@ struct ConnectionLimits {
 };
 
 // How many of them may be cancelled at once: gRPC clears a call away long after it has ended, so
-// that each holds 20 KiB for a while. Whoever leaves cancels all that it has open.
+// that each holds 20 KiB for a while. Whoever leaves cancels all that it has open, and a
+// fifth more may have been cancelled just before.
 constexpr Allowance::Size CancelsWithin(const ConnectionLimits& limits) {
   const uint32_t most = limits.max_cancelled_calls;
   return {

@@ -19,8 +19,8 @@ ConnectionLimits ConnectionLimitsOf(const Flags& flags) {
 
 TransportLimits TransportLimitsOf(const Flags& flags) {
   TransportLimits limits;
-  limits.max_metadata_bytes = flags.max_metadata_kb * 1024;
   limits.max_streams_per_connection = flags.max_streams_per_connection;
+  limits.max_metadata_bytes = flags.max_metadata_kb * 1024;
   limits.handshake_timeout = absl::Seconds(flags.handshake_timeout_s);
   limits.max_connection_idle = absl::Seconds(flags.max_connection_idle_s);
   limits.max_connection_age = absl::Seconds(flags.max_connection_age_s);

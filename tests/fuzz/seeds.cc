@@ -14,8 +14,8 @@
 #include "tests/fuzz/steps.h"
 #include "tests/keystore/codec/golden_records.h"
 #include "tests/keystore/codec/record_generator.h"
-#include "tests/service/listener/http2_frames.h"
 #include "tests/service/server/commands.h"
+#include "tests/support/http2_frames.h"
 
 namespace idempotency::fuzz {
 namespace {
@@ -330,26 +330,25 @@ std::vector<Named> Keys() {
 std::string Frames(const std::string& frames) { return "\x06\x13" + frames; }
 
 std::vector<Named> FramesOfPeers() {
-  using service::Frame;
-  const std::string headers = service::CallFields();
+  const std::string headers = CallFields();
   const std::string long_text = "\x44\x7f\xad\x01" + std::string(300, 'x');
-  const std::string cancelled = service::CancelledCalls(1);
+  const std::string cancelled = CancelledCalls(1);
   return {
-      {"call", Frames(Frame(service::kHeadersFrame, service::kEndHeaders, 1, headers) +
-                      Frame(service::kDataFrame, service::kEndStream, 1, std::string(5, '\0')))},
+      {"call", Frames(Frame(kHeaders, kEndHeaders, 1, headers) +
+                      Frame(kData, kEndStream, 1, std::string(5, '\0')))},
       {"cancelled", Frames(cancelled)},
-      {"priority", Frames(Frame(service::kHeadersFrame, service::kEndHeaders | 0x20, 1,
-                                std::string("\x80\0\0\0\x10", 5) + headers))},
-      {"half_a_priority", Frames(Frame(service::kHeadersFrame, 0x20, 1, "\x83\x86") +
-                                 Frame(service::kContinuationFrame, service::kEndHeaders, 1,
-                                       std::string("\x84\0\6\0\1a\1b", 8)))},
-      {"endless", Frames(Frame(service::kHeadersFrame, 0, 1, headers) +
-                         Frame(service::kContinuationFrame, 0, 1, std::string(50, '\x8f')) +
-                         Frame(service::kContinuationFrame, 0, 1, ""))},
-      {"fields", Frames(Frame(service::kHeadersFrame, service::kEndHeaders, 1,
+      {"priority",
+       Frames(Frame(kHeaders, kEndHeaders | 0x20, 1, std::string("\x80\0\0\0\x10", 5) + headers))},
+      {"half_a_priority",
+       Frames(Frame(kHeaders, 0x20, 1, "\x83\x86") +
+              Frame(kContinuation, kEndHeaders, 1, std::string("\x84\0\6\0\1a\1b", 8)))},
+      {"endless",
+       Frames(Frame(kHeaders, 0, 1, headers) + Frame(kContinuation, 0, 1, std::string(50, '\x8f')) +
+              Frame(kContinuation, 0, 1, ""))},
+      {"fields", Frames(Frame(kHeaders, kEndHeaders, 1,
                               "\x3f\xe1\x1f\x40\x01x\x01y\x10\x01x\x01y\x7f\x05\x01y\xff\x80\x01" +
                                   long_text))},
-      {"whole", Frames(service::kPreface + cancelled)},
+      {"whole", Frames(kPreface + cancelled)},
   };
 }
 

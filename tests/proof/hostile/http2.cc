@@ -38,18 +38,7 @@ void AppendText(std::string_view text, std::string* out) {
 
 }  // namespace
 
-std::string Frame(FrameType type, uint8_t flags, uint32_t stream, std::string_view payload) {
-  std::string frame;
-  frame.reserve(9 + payload.size());
-  AppendNumber(static_cast<uint32_t>(payload.size()), 3, &frame);
-  frame.push_back(static_cast<char>(type));
-  frame.push_back(static_cast<char>(flags));
-  AppendNumber(stream, 4, &frame);
-  frame.append(payload);
-  return frame;
-}
-
-std::string Preface() { return "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(kSettings, 0, 0, ""); }
+std::string Preface() { return kPreface + Frame(kSettings, 0, 0, ""); }
 
 std::string Header(std::string_view name, std::string_view value) {
   std::string header(1, '\0');
@@ -73,12 +62,6 @@ std::string Call(uint32_t stream, std::string_view method, std::string_view mess
   framed.append(message);
   return Frame(kHeaders, kEndHeaders, stream, CallHeaders(method)) +
          Frame(kData, kEndStream, stream, framed);
-}
-
-std::string Cancel(uint32_t stream) {
-  std::string code;
-  AppendNumber(8, 4, &code);
-  return Frame(kRstStream, 0, stream, code);
 }
 
 RawPeer::RawPeer(int port, int host) {

@@ -1,4 +1,4 @@
-// HTTP/2 as nobody should speak it: frames written by hand, over a plain socket.
+// HTTP/2 as nobody should speak it: frames (tests/support/http2_frames.h) over a plain socket.
 #ifndef IDEMPOTENCY_TESTS_PROOF_HOSTILE_HTTP2_H_
 #define IDEMPOTENCY_TESTS_PROOF_HOSTILE_HTTP2_H_
 
@@ -6,21 +6,10 @@
 #include <string>
 #include <string_view>
 
+#include "tests/support/http2_frames.h"
+
 namespace idempotency::proof {
 
-enum FrameType : uint8_t {
-  kData = 0,
-  kHeaders = 1,
-  kRstStream = 3,
-  kSettings = 4,
-  kPing = 6,
-  kWindowUpdate = 8,
-  kContinuation = 9,
-};
-inline constexpr uint8_t kEndStream = 1;
-inline constexpr uint8_t kEndHeaders = 4;
-
-std::string Frame(FrameType type, uint8_t flags, uint32_t stream, std::string_view payload);
 // The client's first words, with settings that say nothing.
 std::string Preface();
 // The headers of a call of IdempotencyService, without the use of a table: the same for any stream.
@@ -29,7 +18,6 @@ std::string CallHeaders(std::string_view method);
 std::string Header(std::string_view name, std::string_view value);
 // A whole call: headers, and the message as the end of the stream.
 std::string Call(uint32_t stream, std::string_view method, std::string_view message);
-std::string Cancel(uint32_t stream);
 
 // A connection from 127.0.0.0 + `host`, so that each host is another peer.
 //

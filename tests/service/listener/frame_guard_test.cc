@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "gtest/gtest.h"
-#include "tests/service/listener/http2_frames.h"
+#include "tests/support/http2_frames.h"
 
 namespace idempotency::service {
 namespace {
@@ -67,8 +67,8 @@ bool IsFine(std::string_view bytes) {
 std::string Calls(int count, const std::string& fields) {
   std::string frames = kPreface;
   for (int i = 0; i < count; ++i) {
-    frames += Frame(kHeadersFrame, kEndHeaders, 1 + 2 * static_cast<uint32_t>(i), fields) +
-              Frame(kDataFrame, 1, 1 + 2 * static_cast<uint32_t>(i), std::string(300, '\x82'));
+    frames += Frame(kHeaders, kEndHeaders, 1 + 2 * static_cast<uint32_t>(i), fields) +
+              Frame(kData, 1, 1 + 2 * static_cast<uint32_t>(i), std::string(300, '\x82'));
   }
   return frames;
 }
@@ -82,12 +82,11 @@ TEST(FrameGuardTest, CallsOfOrdinaryHeadersCostNothing) {
 }
 
 TEST(FrameGuardTest, EndsAHeaderBlockOfFieldsOfTheTableBeforeItTakesMemory) {
-  std::string some = kPreface + Frame(kHeadersFrame, 0, 1, "\x82");
-  for (uint64_t i = 1; i < kMaxFields; ++i) some += Frame(kContinuationFrame, 0, 1, "\xbe");
+  std::string some = kPreface + Frame(kHeaders, 0, 1, "\x82");
+  for (uint64_t i = 1; i < kMaxFields; ++i) some += Frame(kContinuation, 0, 1, "\xbe");
   EXPECT_TRUE(IsFine(some));
-  EXPECT_EQ(
-      FrameGuard(kLimits, kStart).Take(some + Frame(kContinuationFrame, 0, 1, "\xbe"), kStart),
-      FrameVerdict::kHeaders);
+  EXPECT_EQ(FrameGuard(kLimits, kStart).Take(some + Frame(kContinuation, 0, 1, "\xbe"), kStart),
+            FrameVerdict::kHeaders);
 }
 
 TEST(FrameGuardTest, ASmallLimitOfHeadersCutsOffNobodyWhoPassesItByALittle) {
@@ -105,27 +104,27 @@ TEST(FrameGuardTest, EndsCallsOfManyFields) {
 
 TEST(FrameGuardTest, EndsAHeaderThatIsLongerThanABlockMayBe) {
   const std::string value("\x44\x7f\x81\xff\xff\xff\x03", 7);
-  std::string frames = kPreface + Frame(kHeadersFrame, 0, 1, value);
+  std::string frames = kPreface + Frame(kHeaders, 0, 1, value);
   for (uint64_t i = 0; i < kMaxHeaderBlockBytes / 1'000; ++i) {
-    frames += Frame(kContinuationFrame, 0, 1, std::string(991, 'x'));
+    frames += Frame(kContinuation, 0, 1, std::string(991, 'x'));
   }
   EXPECT_TRUE(IsFine(frames));
-  EXPECT_FALSE(IsFine(frames + Frame(kContinuationFrame, 0, 1, std::string(1'000, 'x'))));
+  EXPECT_FALSE(IsFine(frames + Frame(kContinuation, 0, 1, std::string(1'000, 'x'))));
 }
 
 TEST(FrameGuardTest, EndsContinuationsWithoutAnything) {
-  std::string frames = kPreface + Frame(kHeadersFrame, 0, 1, "\x82");
+  std::string frames = kPreface + Frame(kHeaders, 0, 1, "\x82");
   for (uint64_t i = 0; i < kMaxHeaderBlockBytes / 9 - 1; ++i) {
-    frames += Frame(kContinuationFrame, 0, 1, "");
+    frames += Frame(kContinuation, 0, 1, "");
   }
   EXPECT_TRUE(IsFine(frames));
-  EXPECT_FALSE(IsFine(frames + Frame(kContinuationFrame, 0, 1, "")));
+  EXPECT_FALSE(IsFine(frames + Frame(kContinuation, 0, 1, "")));
 }
 
 // gRPC takes what it leaves for the beginning of the next block.
 TEST(FrameGuardTest, EndsABlockThatEndsWithinAField) {
   const auto block = [](uint8_t flags, std::string_view fields) {
-    return kPreface + Frame(kHeadersFrame, flags, 2, fields);
+    return kPreface + Frame(kHeaders, flags, 2, fields);
   };
   EXPECT_TRUE(IsFine(block(kEndHeaders, "\x04\x04/any")));
   EXPECT_TRUE(IsFine(block(kEndHeaders, "")));
@@ -139,17 +138,17 @@ TEST(FrameGuardTest, EndsABlockThatEndsWithinAField) {
   // In the middle of a block it may stop anywhere, and go on.
   const std::string begun = block(0, "\x04\x0b/any");
   EXPECT_TRUE(IsFine(begun));
-  EXPECT_TRUE(IsFine(begun + Frame(kContinuationFrame, kEndHeaders, 2, "/method")));
-  EXPECT_FALSE(IsFine(begun + Frame(kContinuationFrame, kEndHeaders, 2, "")));
+  EXPECT_TRUE(IsFine(begun + Frame(kContinuation, kEndHeaders, 2, "/method")));
+  EXPECT_FALSE(IsFine(begun + Frame(kContinuation, kEndHeaders, 2, "")));
 }
 
 TEST(FrameGuardTest, LetsThroughWhatHeadersMayHave) {
   const std::string token = "\x44" + std::string("\x7f\xa1\x1f") + std::string(4'128, 'x');
   std::string frames = kPreface;
   for (int i = 0; i < 2'000; ++i) {
-    frames += Frame(kHeadersFrame, 0, 1, token);
-    for (int more = 0; more < 8; ++more) frames += Frame(kContinuationFrame, 0, 1, token);
-    frames += Frame(kContinuationFrame, kEndHeaders, 1, token + std::string(300, '\x82'));
+    frames += Frame(kHeaders, 0, 1, token);
+    for (int more = 0; more < 8; ++more) frames += Frame(kContinuation, 0, 1, token);
+    frames += Frame(kContinuation, kEndHeaders, 1, token + std::string(300, '\x82'));
   }
   EXPECT_EQ(FrameGuard(kLimits, kStart).Take(frames, kStart), FrameVerdict::kHeaders);
   const FrameLimits large{.metadata_bytes = 1024 * 1024};
@@ -176,8 +175,8 @@ TEST(FrameGuardTest, ForgivesAsTimePasses) {
 }
 
 TEST(FrameGuardTest, EndsWhoCancelsTooMuchWithTheFrameThatIsTooMuch) {
-  const std::string call = Frame(kHeadersFrame, kEndHeaders, 1, "\x82") +
-                           Frame(kResetFrame, 0, 1, std::string("\0\0\0\x08", 4));
+  const std::string call = Frame(kHeaders, kEndHeaders, 1, "\x82") +
+                           Frame(kRstStream, 0, 1, std::string("\0\0\0\x08", 4));
   FrameGuard guard(kLimits, kStart);
   ASSERT_EQ(guard.Take(kPreface, kStart), FrameVerdict::kFine);
   for (int i = 0; i < 10; ++i) ASSERT_EQ(guard.Take(call, kStart), FrameVerdict::kFine);
@@ -192,7 +191,7 @@ TEST(FrameGuardTest, EndsWhoCancelsTooMuchWithTheFrameThatIsTooMuch) {
 
 // Some clients, Node's among them, reset a call that they have the answer of.
 TEST(FrameGuardTest, TheResetOfACallThatWasAnsweredIsNoCancellation) {
-  const std::string reset = Frame(kResetFrame, 0, 1, std::string(4, '\0'));
+  const std::string reset = Frame(kRstStream, 0, 1, std::string(4, '\0'));
   FrameGuard guard(kLimits, kStart);
   ASSERT_EQ(guard.Take(kPreface, kStart), FrameVerdict::kFine);
   for (uint64_t i = 1; i <= 1'000; ++i) {
@@ -211,7 +210,7 @@ TEST(FrameGuardTest, ReadsFramesAsGrpcDoes) {
   const auto many = [](uint8_t flags, const std::string& fields) {
     std::string frames = kPreface;
     for (uint64_t i = 0; i <= kHeaderCosts.at_once / kFieldCost; ++i) {
-      frames += Frame(kHeadersFrame, flags, 1, fields);
+      frames += Frame(kHeaders, flags, 1, fields);
     }
     return frames;
   };

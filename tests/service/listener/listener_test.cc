@@ -21,8 +21,8 @@
 #include "gtest/gtest.h"
 #include "keystore/core/limits.h"
 #include "service/listener/read_guard.h"
-#include "tests/service/listener/http2_frames.h"
 #include "tests/service/listener/listener_server.h"
+#include "tests/support/http2_frames.h"
 #include "tests/support/temp_directory.h"
 
 namespace idempotency::service {
@@ -123,7 +123,7 @@ TEST(ListenerTest, KnowsThatAConnectionHasEndedOnEitherSide) {
   AwaitTrue([&] { return server.listener()->counts().open == 0; });
 }
 
-const std::string kSettings = Frame(kSettingsFrame, 0, 0, "");
+const std::string kNoSettings = Frame(kSettings, 0, 0, "");
 
 void SendUntilItEnds(const UniqueFd& peer, std::string_view bytes) {
   while (!bytes.empty()) {
@@ -144,7 +144,7 @@ bool AwaitAnswers(const UniqueFd& peer, std::set<uint32_t> streams) {
     if (size <= 0) return false;
     seen.append(bytes, static_cast<size_t>(size));
     for (auto stream = streams.begin(); stream != streams.end();) {
-      const std::string end = Frame(kHeadersFrame, kEndHeaders | kEndStream, *stream, "").substr(3);
+      const std::string end = Frame(kHeaders, kEndHeaders | kEndStream, *stream, "").substr(3);
       stream = seen.find(end) == std::string::npos ? std::next(stream) : streams.erase(stream);
     }
   }
@@ -156,7 +156,7 @@ TEST(ListenerTest, CutsOffWhoCancelsTooMuchAndKeepsThemOut) {
   const auto bystander = Connect(Target(server.port()));
   ASSERT_THAT(Call(bystander), StartsWith("ipv4:"));
   const UniqueFd peer = RawConnection(server.port(), 2);
-  SendUntilItEnds(peer, kPreface + kSettings + CancelledCalls(2'000));
+  SendUntilItEnds(peer, kPreface + kNoSettings + CancelledCalls(2'000));
   AwaitTrue([&] { return server.listener()->counts().cut_off == 1; });
   EXPECT_TRUE(IsEnded(RawConnection(server.port(), 2))) << "is let in again at once";
   EXPECT_THAT(Call(bystander), StartsWith("ipv4:"));
@@ -166,12 +166,12 @@ TEST(ListenerTest, CutsOffWhoCancelsTooMuchAndKeepsThemOut) {
 TEST(ListenerTest, WhoTakesAnswersWithAResetIsNotCutOff) {
   ListenerServer server("127.0.0.1:0", {.max_cancelled_calls = 2'000, .max_streams = 100});
   const UniqueFd peer = RawConnection(server.port(), 2);
-  std::string frames = kPreface + kSettings;
+  std::string frames = kPreface + kNoSettings;
   uint32_t stream = 1;
   for (int round = 0; round < 100; ++round) {
     std::set<uint32_t> streams;
     for (int i = 0; i < 10; ++i, stream += 2) {
-      frames += Frame(kHeadersFrame, kEndHeaders | kEndStream, stream, CallFields());
+      frames += Frame(kHeaders, kEndHeaders | kEndStream, stream, CallFields());
       streams.insert(stream);
     }
     ASSERT_EQ(send(peer.get(), frames.data(), frames.size(), MSG_NOSIGNAL),
@@ -179,7 +179,7 @@ TEST(ListenerTest, WhoTakesAnswersWithAResetIsNotCutOff) {
     ASSERT_TRUE(AwaitAnswers(peer, streams));
     frames.clear();
     for (const uint32_t ended : streams) {
-      frames += Frame(kResetFrame, 0, ended, std::string(4, '\0'));
+      frames += Frame(kRstStream, 0, ended, std::string(4, '\0'));
     }
   }
   EXPECT_EQ(server.listener()->counts().cut_off, 0u);
@@ -187,10 +187,10 @@ TEST(ListenerTest, WhoTakesAnswersWithAResetIsNotCutOff) {
 
 // A call whose header block goes on in frames of one field each, without an end.
 std::string EndlessHeaders(uint32_t stream) {
-  std::string frames = Frame(kHeadersFrame, 0, stream, CallFields());
+  std::string frames = Frame(kHeaders, 0, stream, CallFields());
   const std::string field = "\x10\x01x\x40" + std::string(64, 'x');
   while (frames.size() < core::kMaxReceiveMessageBytes / 2) {
-    frames += Frame(kContinuationFrame, 0, stream, field);
+    frames += Frame(kContinuation, 0, stream, field);
   }
   return frames;
 }
@@ -200,9 +200,9 @@ TEST(ListenerTest, CutsOffWhoSendsCallsOfManyFieldsAndKeepsThemOut) {
   const auto bystander = Connect(Target(server.port()));
   ASSERT_THAT(Call(bystander), StartsWith("ipv4:"));
   const UniqueFd peer = RawConnection(server.port(), 2);
-  std::string frames = kPreface + kSettings;
+  std::string frames = kPreface + kNoSettings;
   for (uint32_t stream = 1; stream < 2'000; stream += 2) {
-    frames += Frame(kHeadersFrame, kEndHeaders, stream, CallFields() + std::string(200, '\x8f'));
+    frames += Frame(kHeaders, kEndHeaders, stream, CallFields() + std::string(200, '\x8f'));
   }
   SendUntilItEnds(peer, frames);
   AwaitTrue([&] { return server.listener()->counts().cut_off == 1; });
@@ -214,9 +214,9 @@ TEST(ListenerTest, CutsOffWhoSendsCallsOfManyFieldsAndKeepsThemOut) {
 TEST(ListenerTest, CutsOffAHeaderBlockWithoutAnEndBesideOpenCalls) {
   ListenerServer server("127.0.0.1:0", {}, {}, /*reads=*/true);
   const UniqueFd peer = RawConnection(server.port(), 2);
-  std::string frames = kPreface + kSettings;
+  std::string frames = kPreface + kNoSettings;
   for (uint32_t stream = 1; stream < 200; stream += 2) {
-    frames += Frame(kHeadersFrame, kEndHeaders, stream, CallFields());
+    frames += Frame(kHeaders, kEndHeaders, stream, CallFields());
   }
   SendUntilItEnds(peer, frames + EndlessHeaders(201));
   AwaitTrue([&] { return server.listener()->counts().cut_off == 1; });
@@ -236,7 +236,7 @@ TEST(ListenerTest, CutsOffAHeaderBlockWithoutAnEndOnAUnixSocket) {
   const std::string path = directory.path() + "/socket";
   ListenerServer server("unix:" + path);
   const UniqueFd peer = UnixConnection(path);
-  SendUntilItEnds(peer, kPreface + kSettings + EndlessHeaders(1));
+  SendUntilItEnds(peer, kPreface + kNoSettings + EndlessHeaders(1));
   AwaitTrue([&] { return server.listener()->counts().cut_off == 1; });
 }
 
@@ -251,9 +251,8 @@ TEST(ListenerTest, WhoSendsOneHeaderThatIsTooLongIsToldSo) {
 TEST(ListenerTest, CutsOffABlockThatEndsWithinAField) {
   ListenerServer server;
   const UniqueFd peer = RawConnection(server.port(), 2);
-  SendUntilItEnds(peer,
-                  kPreface + kSettings + Frame(kHeadersFrame, kEndHeaders, 2, "\x04\x0b/any") +
-                      Frame(kHeadersFrame, kEndHeaders, 1, "/method\x83\x86\x01\x09localhost"));
+  SendUntilItEnds(peer, kPreface + kNoSettings + Frame(kHeaders, kEndHeaders, 2, "\x04\x0b/any") +
+                            Frame(kHeaders, kEndHeaders, 1, "/method\x83\x86\x01\x09localhost"));
   AwaitTrue([&] { return server.listener()->counts().cut_off == 1; });
 }
 
@@ -262,9 +261,8 @@ TEST(ListenerTest, CutsOffWhoStaysSilentBehindWhatWasTooMuch) {
   const std::string path = directory.path() + "/socket";
   ListenerServer server("unix:" + path);
   const UniqueFd peer = UnixConnection(path);
-  std::string frames = kPreface + kSettings + Frame(kHeadersFrame, 0, 1, CallFields());
-  for (int i = 0; i < 10; ++i)
-    frames += Frame(kContinuationFrame, 0, 1, std::string(1'500, '\x8f'));
+  std::string frames = kPreface + kNoSettings + Frame(kHeaders, 0, 1, CallFields());
+  for (int i = 0; i < 10; ++i) frames += Frame(kContinuation, 0, 1, std::string(1'500, '\x8f'));
   // Many reads, of which a later one is the one that is refused.
   for (const char& byte : frames) {
     if (send(peer.get(), &byte, 1, MSG_NOSIGNAL) < 0) break;

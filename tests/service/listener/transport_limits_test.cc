@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/service/listener/listener_server.h"
+#include "tests/support/http2_frames.h"
 
 namespace idempotency::service {
 namespace {
@@ -16,8 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-const std::string kPreface =
-    std::string("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") + std::string("\0\0\0\x04\0\0\0\0\0", 9);
+const std::string kFirstWords = kPreface + Frame(kSettings, 0, 0, "");
 
 void Send(const UniqueFd& socket, const std::string& bytes) {
   (void)!send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -43,7 +43,7 @@ TEST(TransportLimitsTest, EndsConnectionsThatDoNotShakeHands) {
   ListenerServer server("127.0.0.1:0", {}, {.handshake_timeout = absl::Milliseconds(100)});
   const UniqueFd silent = RawConnection(server.port(), 2);
   const UniqueFd half = RawConnection(server.port(), 2);
-  Send(half, kPreface.substr(0, 10));
+  Send(half, kFirstWords.substr(0, 10));
   EXPECT_TRUE(IsEnded(silent));
   EXPECT_TRUE(IsEnded(half));
   AwaitTrue([&] { return server.listener()->counts().open == 0; });
@@ -54,7 +54,7 @@ TEST(TransportLimitsTest, TellsHowManyStreamsAndHeadersThereMayBe) {
                         {.max_streams_per_connection = 77, .max_metadata_bytes = 12'345});
   for (const auto& [setting, value] : {std::pair(3, 77U), std::pair(6, 12'345U)}) {
     const UniqueFd peer = RawConnection(server.port(), 2);
-    Send(peer, kPreface);
+    Send(peer, kFirstWords);
     EXPECT_EQ(SettingOf(peer, static_cast<uint16_t>(setting)), value);
   }
 }
@@ -80,7 +80,7 @@ TEST(TransportLimitsTest, EndsConnectionsThatAreOld) {
 TEST(TransportLimitsTest, AsksConnectionsThatAreSilent) {
   ListenerServer server("127.0.0.1:0", {}, {.keepalive = absl::Milliseconds(100)});
   const UniqueFd peer = RawConnection(server.port(), 2);
-  Send(peer, kPreface);
+  Send(peer, kFirstWords);
   // It asks: a PING frame, which is of type 6, comes behind its settings.
   std::string bytes;
   while (bytes.find(std::string("\0\0\x08\x06\0\0\0\0\0", 9)) == std::string::npos) {
@@ -94,7 +94,7 @@ TEST(TransportLimitsTest, AsksConnectionsThatAreSilent) {
 TEST(TransportLimitsTest, EndsConnectionsThatPingTooOften) {
   ListenerServer server;
   const UniqueFd peer = RawConnection(server.port(), 2);
-  Send(peer, kPreface);
+  Send(peer, kFirstWords);
   const std::string ping = std::string("\0\0\x08\x06\0\0\0\0\0", 9) + "12345678";
   for (int i = 0; i < 10; ++i) Send(peer, ping);
   EXPECT_TRUE(IsEnded(peer));

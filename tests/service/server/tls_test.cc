@@ -14,9 +14,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/service/listener/http2_frames.h"
 #include "tests/service/server/commands.h"
 #include "tests/service/server/secure_service.h"
+#include "tests/support/http2_frames.h"
 
 namespace idempotency::testing {
 namespace {
@@ -99,11 +99,10 @@ TEST(TlsTest, CutsOffAHeaderBlockWithoutAnEndWhateverItIsCalled) {
     ASSERT_TRUE(service.Call(service.Client()).status.ok());
     RawTlsClient peer(server.port(), TLS1_3_VERSION, protocol);
     ASSERT_EQ(peer.version(), "TLSv1.3");
-    using service::Frame;
-    ASSERT_TRUE(peer.Send(service::kPreface + Frame(service::kSettingsFrame, 0, 0, "") +
-                          Frame(service::kHeadersFrame, 0, 1, service::CallFields())));
+    ASSERT_TRUE(
+        peer.Send(kPreface + Frame(kSettings, 0, 0, "") + Frame(kHeaders, 0, 1, CallFields())));
     // Fields of the table: nothing that looks from outside notices before it is megabytes.
-    const std::string more = Frame(service::kContinuationFrame, 0, 1, std::string(200, '\x8f'));
+    const std::string more = Frame(kContinuation, 0, 1, std::string(200, '\x8f'));
     size_t sent = 0;
     while (sent < 1'000'000 && peer.Send(more)) sent += more.size();
     while (server.connections().cut_off == 0) std::this_thread::yield();
@@ -117,8 +116,7 @@ TEST(TlsTest, CutsOffWhoCancelsTooMuch) {
   const service::Server& server = *service.fixture().server();
   RawTlsClient peer(server.port(), TLS1_3_VERSION);
   ASSERT_EQ(peer.version(), "TLSv1.3");
-  const std::string frames = service::kPreface + service::Frame(service::kSettingsFrame, 0, 0, "") +
-                             service::CancelledCalls(100'000);
+  const std::string frames = kPreface + Frame(kSettings, 0, 0, "") + CancelledCalls(100'000);
   for (size_t at = 0; at < frames.size() && peer.Send(frames.substr(at, 16'000)); at += 16'000) {
   }
   while (server.connections().cut_off == 0) std::this_thread::yield();

@@ -1,24 +1,29 @@
 // Frames of HTTP/2 as a peer may send them (RFC 9113, 4.1), with no regard for sense.
-#ifndef IDEMPOTENCY_TESTS_SERVICE_LISTENER_HTTP2_FRAMES_H_
-#define IDEMPOTENCY_TESTS_SERVICE_LISTENER_HTTP2_FRAMES_H_
+#ifndef IDEMPOTENCY_TESTS_SUPPORT_HTTP2_FRAMES_H_
+#define IDEMPOTENCY_TESTS_SUPPORT_HTTP2_FRAMES_H_
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-namespace idempotency::service {
+namespace idempotency {
 
 inline const std::string kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-inline constexpr uint8_t kDataFrame = 0;
-inline constexpr uint8_t kHeadersFrame = 1;
-inline constexpr uint8_t kResetFrame = 3;
-inline constexpr uint8_t kSettingsFrame = 4;
-inline constexpr uint8_t kContinuationFrame = 9;
+enum FrameType : uint8_t {
+  kData = 0,
+  kHeaders = 1,
+  kRstStream = 3,
+  kSettings = 4,
+  kPing = 6,
+  kWindowUpdate = 8,
+  kContinuation = 9,
+};
 inline constexpr uint8_t kEndStream = 1;
 inline constexpr uint8_t kEndHeaders = 4;
 
 inline std::string Frame(uint8_t type, uint8_t flags, uint32_t stream, std::string_view payload) {
   std::string frame;
+  frame.reserve(9 + payload.size());
   for (int shift : {16, 8, 0}) frame.push_back(static_cast<char>(payload.size() >> shift));
   frame.push_back(static_cast<char>(type));
   frame.push_back(static_cast<char>(flags));
@@ -34,16 +39,19 @@ inline std::string CallFields() {
          "application/grpc";
 }
 
+inline std::string Cancel(uint32_t stream) {
+  return Frame(kRstStream, 0, stream, std::string("\0\0\0\x08", 4));
+}
+
 // Calls that are cancelled as soon as they have begun, on streams 1, 3, 5, ...
 inline std::string CancelledCalls(uint32_t count) {
   std::string frames;
   for (uint32_t stream = 1; stream < 2 * count; stream += 2) {
-    frames += Frame(kHeadersFrame, kEndHeaders | kEndStream, stream, CallFields()) +
-              Frame(kResetFrame, 0, stream, std::string("\0\0\0\x08", 4));
+    frames += Frame(kHeaders, kEndHeaders | kEndStream, stream, CallFields()) + Cancel(stream);
   }
   return frames;
 }
 
-}  // namespace idempotency::service
+}  // namespace idempotency
 
-#endif  // IDEMPOTENCY_TESTS_SERVICE_LISTENER_HTTP2_FRAMES_H_
+#endif  // IDEMPOTENCY_TESTS_SUPPORT_HTTP2_FRAMES_H_
