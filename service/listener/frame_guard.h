@@ -21,6 +21,7 @@
 
 #include "keystore/core/time.h"
 #include "service/listener/allowance.h"
+#include "service/listener/peer_limits.h"
 
 namespace idempotency::service {
 
@@ -82,8 +83,7 @@ enum class FrameVerdict : uint8_t {
 struct FrameLimits {
   // RST_STREAM frames, beyond the calls that were answered: some clients reset those, too.
   Allowance::Size cancels = Allowance::Unbounded();
-  // Of a call's headers.
-  uint64_t metadata_bytes = 8 * 1024;
+  uint64_t metadata_bytes = kMaxHeaderListBytes;
 };
 
 // Thread safety: none. `now` is time that only rises, of any origin.

@@ -18,6 +18,9 @@ namespace idempotency::service {
 // gRPC 1.51 before it has said a word.
 inline constexpr uint32_t kMaxStreamsPerConnection = 1'250;
 
+// Of all headers of a call together, names and 32 bytes each included.
+inline constexpr uint32_t kMaxHeaderListBytes = 8 * 1024;
+
 // Who has more than this is cut off: beyond what it was told, since gRPC clears calls away later
 // than they end.
 inline constexpr uint32_t MaxCallsFor(uint32_t max_streams) {
@@ -34,13 +37,12 @@ struct ConnectionLimits {
   uint32_t max_cancelled_calls = 10'000;
   // Of one connection at once, as it is told.
   uint32_t max_streams = kMaxStreamsPerConnection;
-  // Of all headers of a call together, as TransportLimits says.
-  uint32_t max_metadata_bytes = 8 * 1024;
+  uint32_t max_metadata_bytes = kMaxHeaderListBytes;
 };
 
-// How many of them may be cancelled at once: gRPC clears a call away long after it has ended, so
-// that each holds 20 KiB for a while. Whoever leaves cancels all that it has open, and a
-// fifth more may have been cancelled just before.
+// How many of max_cancelled_calls may be cancelled at once: gRPC clears a call away long after it
+// has ended, so that each holds 20 KiB for a while. Whoever leaves cancels all that it has open,
+// and a fifth more may have been cancelled just before.
 constexpr Allowance::Size CancelsWithin(const ConnectionLimits& limits) {
   const uint32_t most = limits.max_cancelled_calls;
   return {

@@ -10,8 +10,7 @@ namespace idempotency::service {
 
 struct TransportLimits {
   int max_streams_per_connection = int{kMaxStreamsPerConnection};
-  // Of all headers of a call together, names and 32 bytes each included.
-  int max_metadata_bytes = 8 * 1024;
+  int max_metadata_bytes = int{kMaxHeaderListBytes};
   // For TLS and HTTP/2 to be set up.
   absl::Duration handshake_timeout = absl::Seconds(10);
   // A connection without calls is closed after this; zero: never.
